@@ -112,7 +112,8 @@ bench: setup  ## Speed, as ratios against a limit and against peers measured in 
 console-test: setup  ## The console in a real Chromium over real services (as root it installs Debian's chromium)
 	@command -v chromium >/dev/null || [ "$$(id -u)" != 0 ] || { apt-get update -qq && apt-get install -y -qq chromium fonts-dejavu-core; } >/dev/null
 	.venvs/tools/bin/uv pip install --quiet --python .venvs/light --target .venvs/playwright playwright==1.65.2
-	@! command -v npm >/dev/null || npm install --silent --no-audit --no-fund --prefix .venvs/axe axe-core@4.14.1
+	@! command -v npm >/dev/null || { npm install --silent --no-audit --no-fund --prefix .venvs/axe axe-core@4.14.1 \
+	  && npm install --silent --no-audit --no-fund --prefix .venvs/oidc oidc-provider@9.13.3; }
 	PYTHONPATH=.venvs/playwright $(LIGHT)/pytest tests/console -n 0
 
 compose-test: setup  ## Build the images, docker compose up, a completion, an evaluation, a run (needs root or docker)

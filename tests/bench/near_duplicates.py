@@ -11,6 +11,7 @@ import ast
 import builtins
 import gzip
 import json
+import multiprocessing
 import random
 import re
 import resource
@@ -28,7 +29,7 @@ from typing import Any
 
 from ratchet_problems import CheckTest, Problem, load, mapping, tables
 from ratchet_problems.near.search import Known, duplicates
-from ratchet_problems.near.sketches import sketch
+from ratchet_problems.near.sketches import Sketches, sketch
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 PLANTS, OTHERS = 500, 20_000
@@ -105,22 +106,30 @@ def _is_fast(known: Known, others: Sequence[Problem], rows: int) -> bool:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "rows.parquet")
         tables.write(_many(others, rows), file)
-        start = time.monotonic()
-        with ProcessPoolExecutor(1) as helper:
-            sketches = sketch(tables.checked(file, "rows"), helper)
-        sketched = time.monotonic() - start
-        against = sum(1 for _ in known.matches(sketches))
-        looked_up = time.monotonic() - start - sketched
-        within = sum(1 for _ in duplicates(sketches))
-        seconds = time.monotonic() - start
-    gib = (
-        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss + resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-    ) / 2**20
+        # A process of its own: this one holds what it made the rows of.
+        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as fresh:
+            seconds, gib = fresh.submit(_searched, file, rows, known.sketches).result()
+    return seconds * 1_000_000 / rows <= SECONDS_OF_A_MILLION and gib <= MOST_GIB
+
+
+def _searched(file: Path, rows: int, known: Sketches) -> tuple[float, float]:
+    """Seconds, and GiB of both processes."""
+    start = time.monotonic()
+    with ProcessPoolExecutor(1) as helper:
+        sketches = sketch(tables.checked(file, "rows"), helper)
+    sketched = time.monotonic() - start
+    against = sum(1 for _ in Known(known).matches(sketches))
+    looked_up = time.monotonic() - start - sketched
+    within = sum(1 for _ in duplicates(sketches))
+    seconds = time.monotonic() - start
+    kib = sum(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     print(
         f"{rows:,} rows: {seconds:.0f} s ({sketched:.0f} s to read and sketch, {looked_up:.0f} s against the "
-        f"benchmarks, {seconds - sketched - looked_up:.0f} s within), {gib:.2f} GiB; {against:,} and {within:,} matches"
+        f"benchmarks, {seconds - sketched - looked_up:.0f} s within), {kib / 2**20:.2f} GiB; "
+        f"{against:,} and {within:,} matches",
+        flush=True,
     )
-    return seconds * 1_000_000 / rows <= SECONDS_OF_A_MILLION and gib <= MOST_GIB
+    return seconds, kib / 2**20
 
 
 def _many(others: Sequence[Problem], rows: int) -> Iterator[Problem]:

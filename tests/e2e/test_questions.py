@@ -71,7 +71,8 @@ def known(platform: Platform, tmp_path_factory: pytest.TempPathFactory) -> Known
         return re.findall(pattern, done.stdout + done.stderr)
 
     settings = [f"--set={name}={value}" for name, value in SETTINGS.items()]
-    run, *_, version = ids(r"run_\w+|starter@\d+", "train", *RUN.split(), *settings)
+    named = sorted(set(ids(r"run_\w+|starter@\d+", "train", *RUN.split(), *settings)))
+    run, version = named
     measure = ("--limit", "20", "--samples", "2")
     (old, *_), (new, *_) = (ids(r"eval_\w+", "evaluate", "--model", it, *measure) for it in ("starter@1", version))
     problem = ids(r"composed/test +(composed\S+) +0 +FAILED", "samples", "list", new)[0]

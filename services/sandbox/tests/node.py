@@ -1,4 +1,4 @@
-"""A node of the sandbox, served as it is in production, and the stubs of the three services that it offers."""
+"""A node of the sandbox, served as it is in production, and the stubs of the four services that it offers."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,7 +8,13 @@ from functools import partial
 
 import grpc
 
-from ratchet.sandbox.v1 import batch_pb2_grpc, diagnostics_pb2_grpc, program_pb2, program_pb2_grpc
+from ratchet.sandbox.v1 import (
+    batch_pb2_grpc,
+    diagnostics_pb2_grpc,
+    program_pb2,
+    program_pb2_grpc,
+    workspace_pb2_grpc,
+)
 from ratchet_kit import server
 from sandbox_service.main import provision
 from sandbox_service.settings import Settings
@@ -38,6 +44,7 @@ class Stubs:
     programs: program_pb2_grpc.ProgramServiceStub
     batches: batch_pb2_grpc.BatchServiceStub
     diagnostics: diagnostics_pb2_grpc.DiagnosticsServiceStub
+    workspaces: workspace_pb2_grpc.WorkspaceServiceStub
 
     @classmethod
     def of(cls, channel: grpc.aio.Channel) -> "Stubs":
@@ -45,4 +52,5 @@ class Stubs:
             program_pb2_grpc.ProgramServiceStub(channel),
             batch_pb2_grpc.BatchServiceStub(channel),
             diagnostics_pb2_grpc.DiagnosticsServiceStub(channel),
+            workspace_pb2_grpc.WorkspaceServiceStub(channel),
         )

@@ -170,6 +170,7 @@ def report_to_proto(report: Report) -> pb.Evaluation:
         notices=evaluation.notices,
         version=refs.version_to_proto(VersionRef.parse(measured.version)) if measured and measured.version else None,
         usage=usage_to_proto(evaluation.usage),
+        actor=evaluation.actor,
     )
 
 

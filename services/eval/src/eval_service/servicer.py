@@ -7,6 +7,7 @@ from eval_service.domain.evaluations import Evaluations
 from eval_service.domain.preferences import Preferences
 from ratchet.eval.v1 import eval_pb2 as pb
 from ratchet.eval.v1 import eval_pb2_grpc, preference_pb2, preference_pb2_grpc
+from ratchet_kit.interceptors import actor
 from ratchet_kit.server import Context
 
 
@@ -20,6 +21,7 @@ class EvalServicer(eval_pb2_grpc.EvalServiceServicer):
         report = await self._evaluations.create(
             convert.spec_from_proto(request.spec),
             request.request_id,
+            actor(),
             validate_only=request.validate_only,
             for_gate=request.for_gate,
         )

@@ -70,7 +70,7 @@ async def store(request: pytest.FixtureRequest) -> AsyncIterator[EvaluationStore
 
 
 def evaluation(id: str = "eval_1") -> Evaluation:
-    return Evaluation(id, SPEC, ResolvedModel("/artifacts/starter", "sha256:p"), NOW)
+    return Evaluation(id, SPEC, ResolvedModel("/artifacts/starter", "sha256:p"), NOW, actor="key_1")
 
 
 def key(problem: str, index: int = 0, benchmark: str = "basics") -> SampleKey:

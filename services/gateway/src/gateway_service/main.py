@@ -246,6 +246,7 @@ def _wire_rest(
         registry=peers.registry,
         authenticator=keys.authenticator,
         usage=keys.usage,
+        logins=keys.logins,
         backends={**guarded_stubs, **servicers.backends},
         check_ready=stores.check_ready,
         refresh=releases.known.refresh,
@@ -307,7 +308,7 @@ async def _grpc_peers(settings: Settings) -> AsyncIterator[Peers]:
         identities, oidc = None, settings.oidc
         if oidc is not None:
             http = await stack.enter_async_context(httpx.AsyncClient(timeout=IDENTITIES_TIMEOUT.total_seconds()))
-            identities = OidcProvider(http, oidc.issuer, oidc.audience)
+            identities = OidcProvider(http, oidc)
         redis = await stack.enter_async_context(streams.connect(settings.redis_url))
         checks: dict[str, HealthCheck] = {name: GrpcHealthCheck(peer) for name, peer in services.items()}
         yield Peers(

@@ -48,7 +48,7 @@ class Settings(ServiceSettings):
 
     oidc: Oidc | None = None
     """Tokens of this identity provider are taken beside keys: {"issuer": "https://id.example.com", "audience":
-    "ratchet", "grants": {"ml-leads": "admin", "acme": "train@acme"}}."""
+    "ratchet", "grants": {"ml-leads": "admin", "acme": "train@acme"}}. With "console", people sign in there by it."""
     quotas: dict[str, Quota] = Field(default_factory=dict)
     """By project, "default" for the platform's own: {"acme": {"runs": 2, "tokens": 5000000}}."""
 

@@ -21,6 +21,7 @@ from gateway_service.domain.keys.authenticator import Authenticator
 from gateway_service.domain.keys.identities import Identities, IdentityProvider
 from gateway_service.domain.keys.keys import Keys
 from gateway_service.domain.keys.known_keys import KnownKeys
+from gateway_service.domain.keys.logins import Logins
 from gateway_service.domain.keys.ports import KeyStore
 from gateway_service.domain.keys.quotas import Ledger, Quotas
 from gateway_service.domain.keys.usage import Usage
@@ -143,20 +144,23 @@ class KeyRoom:
     usage: Usage
     quotas: Quotas
     audit: AuditLog
+    logins: Logins | None
 
 
 def wire_keys(ground: Ground) -> KeyRoom:
     known = KnownKeys(ground.stores.keys)
     keys = Keys(ground.stores.keys, known, ground.clock)
     provider, oidc = ground.peers.identities, ground.settings.oidc
-    identities = Identities(provider, oidc) if provider and oidc else None
-    authenticator = Authenticator(keys if ground.settings.auth == "on" else None, identities)
+    is_open = ground.settings.auth == "off"
+    identities = Identities(provider, oidc) if provider and oidc and not is_open else None
+    authenticator = Authenticator(None if is_open else keys, identities)
+    logins = Logins(identities) if identities and identities.oidc.console else None
     audit = AuditLog(ground.stores.audit, ground.clock)
     settings = ground.settings
     quotas = Quotas(settings.quotas, ground.peers.ledger, ground.clock)
     tokens = {project: quota.tokens for project, quota in settings.quotas.items()}
     usage = Usage(settings.key_limits, ground.clock, ground.stores.completions.tokens_of_keys, tokens)
-    return KeyRoom(known, keys, authenticator, usage, quotas, audit)
+    return KeyRoom(known, keys, authenticator, usage, quotas, audit, logins)
 
 
 @dataclass(frozen=True, slots=True)

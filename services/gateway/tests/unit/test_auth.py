@@ -20,8 +20,8 @@ from ratchet_testing import serving
 
 from ..world import ADMIN_KEY, World
 
-OPEN = {"/healthz", "/readyz", "/docs", "/docs/files", "/openapi.json", "/", "/console"}
-"""What everybody may see: that it lives, what it offers, and the files of the console."""
+OPEN = {"/healthz", "/readyz", "/docs", "/docs/files", "/openapi.json", "/", "/console", "/login"}
+"""What everybody may see: that it lives, what it offers, the files of the console, and who signs people in."""
 FOR_INFERENCE = {
     "/v1/chat/completions",
     "/v1/completions",

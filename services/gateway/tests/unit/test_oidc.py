@@ -1,55 +1,29 @@
 """Tokens of an identity provider, whose documents the test serves."""
 
 import base64
+import dataclasses
 import hashlib
 import hmac
 import json
 import time
 from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import httpx
-import jwt
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from gateway_service.adapters import oidc
 from gateway_service.adapters.oidc import OidcProvider
+from gateway_service.domain.keys.identities import Flow, Oidc
 from ratchet_kit.errors import Unauthenticated, Unavailable
 
-ISSUER, AUDIENCE = "https://id.example.com", "ratchet"
+from ..issuer import AUDIENCE, CONSOLE, ISSUER, Issuer
 
-
-class Issuer:
-    """Signs tokens, and publishes its keys."""
-
-    def __init__(self) -> None:
-        self.keys: dict[str, Any] = {}
-        self.reads = 0
-        self.is_away = False
-        self.named = ISSUER
-        self.add("first")
-
-    def add(self, id: str) -> None:
-        self.keys[id] = rsa.generate_private_key(65537, 2048)
-
-    def serve(self, request: httpx.Request) -> httpx.Response:
-        if self.is_away:
-            raise httpx.ConnectError("away")
-        if request.url.path == "/.well-known/openid-configuration":
-            return httpx.Response(200, json={"issuer": self.named, "jwks_uri": f"{ISSUER}/keys"})
-        self.reads += 1
-        published = [
-            json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(key.public_key())) | {"kid": id, "alg": "RS256", "use": "sig"}
-            for id, key in self.keys.items()
-        ]
-        return httpx.Response(200, json={"keys": published})
-
-    def token(self, key: Any = None, algorithm: str = "RS256", kid: str = "first", **claims: object) -> str:
-        told = {"iss": ISSUER, "aud": AUDIENCE, "sub": "ana", "exp": int(time.time()) + 300} | claims
-        given = {name: value for name, value in told.items() if value is not None}
-        return jwt.encode(given, key or self.keys[kid], algorithm, {"kid": kid})
+OIDC = Oidc(ISSUER, AUDIENCE, {"ml-leads": "admin"}, console=CONSOLE)
+FLOW = Flow("secret")
 
 
 @pytest.fixture
@@ -59,7 +33,7 @@ def issuer() -> Issuer:
 
 @pytest.fixture
 def provider(issuer: Issuer) -> OidcProvider:
-    return OidcProvider(httpx.AsyncClient(transport=httpx.MockTransport(issuer.serve)), ISSUER, AUDIENCE)
+    return issuer.provider(OIDC)
 
 
 async def test_a_token_is_taken_by_the_keys_of_its_issuer(issuer: Issuer, provider: OidcProvider) -> None:
@@ -146,5 +120,68 @@ async def test_a_provider_that_is_away_is_no_fault_of_the_token(
     issuer: Issuer, provider: OidcProvider, fault: str
 ) -> None:
     issuer.is_away, issuer.named = fault == "away", "https://other.example.com"
-    with pytest.raises(Unavailable):
-        await provider.claims(issuer.token())
+    for _ in range(2):
+        with pytest.raises(Unavailable):
+            await provider.claims(issuer.token())
+        with pytest.raises(Unavailable):
+            await provider.login_url(FLOW)
+
+
+async def asked(issuer: Issuer, **more: object) -> dict[str, list[str]]:
+    issuer.more |= more
+    return parse_qs(urlsplit(await issuer.provider(OIDC).login_url(FLOW)).query)
+
+
+async def test_a_login_asks_for_what_the_provider_has(issuer: Issuer) -> None:
+    assert (await asked(issuer))["scope"] == ["openid email profile"]
+    assert "claims" not in await asked(issuer, scopes_supported=["openid", "groups", "offline_access"])
+    assert (await asked(issuer))["scope"] == ["openid groups"]
+    claims = (await asked(issuer, claims_parameter_supported=True))["claims"]
+    assert json.loads(claims[0])["id_token"].keys() == {"email", "name", "groups"}
+
+
+async def test_a_code_becomes_a_token_once_and_by_its_verifier(issuer: Issuer, provider: OidcProvider) -> None:
+    code = issuer.sign_in(await provider.login_url(FLOW))["code"]
+    with pytest.raises(Unauthenticated, match="grant request is invalid"):
+        await provider.token_of(code, Flow("of another browser"))
+    code = issuer.sign_in(await provider.login_url(FLOW))["code"]
+    assert (await provider.claims(await provider.token_of(code, FLOW)))["nonce"] == FLOW.nonce
+    with pytest.raises(Unauthenticated, match="invalid_grant"):
+        await provider.token_of(code, FLOW)
+
+
+async def test_the_clients_secret_is_read_anew(issuer: Issuer, tmp_path: Path) -> None:
+    file = tmp_path / "secret"
+    provider = issuer.provider(dataclasses.replace(OIDC, client_secret_file=file))
+    with pytest.raises(Unavailable, match="secret cannot be read"):
+        await provider.login_url(FLOW)
+    for issuer.secret in ("first", "second"):
+        file.write_text(f"{issuer.secret}\n")
+        assert await provider.token_of(issuer.sign_in(await provider.login_url(FLOW))["code"], FLOW)
+    issuer.secret = "third"
+    with pytest.raises(Unauthenticated, match="invalid_client"):
+        await provider.token_of(issuer.sign_in(await provider.login_url(FLOW))["code"], FLOW)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        httpx.Response(502, text="<html>"),
+        httpx.Response(200, text="<html>"),
+        httpx.Response(200, json=["no"]),
+        httpx.Response(200, json={"access_token": "alone"}),
+    ],
+    ids=["502", "html", "list", "no id_token"],
+)
+async def test_a_provider_that_gives_no_token(issuer: Issuer, provider: OidcProvider, reply: httpx.Response) -> None:
+    issuer.reply = reply
+    reply.request = httpx.Request("POST", f"{ISSUER}/token")
+    with pytest.raises(Unavailable, match="gives no token"):
+        await provider.token_of("code", FLOW)
+
+
+async def test_a_logout_leads_through_the_provider_and_back(issuer: Issuer, provider: OidcProvider) -> None:
+    query = parse_qs(urlsplit(await provider.logout_url()).query)
+    assert query == {"a": ["b"], "client_id": [AUDIENCE], "post_logout_redirect_uri": [CONSOLE]}
+    issuer.more.clear()
+    assert await issuer.provider(OIDC).logout_url() == ""

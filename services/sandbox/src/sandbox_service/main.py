@@ -15,6 +15,8 @@ from ratchet.sandbox.v1 import (
     diagnostics_pb2_grpc,
     program_pb2,
     program_pb2_grpc,
+    workspace_pb2,
+    workspace_pb2_grpc,
 )
 from ratchet_kit import server
 from ratchet_kit.held import Held
@@ -31,17 +33,19 @@ from sandbox_service.adapters.lanes.metered import MeteredLanes
 from sandbox_service.adapters.lanes.options import LaneOptions
 from sandbox_service.adapters.lanes.pool import LanePool
 from sandbox_service.adapters.meter import PrometheusMeter
+from sandbox_service.adapters.workspaces.cages import WorkspaceCages
 from sandbox_service.domain.audit import Audit, Honest
 from sandbox_service.domain.batch import CHUNK
 from sandbox_service.domain.batches import Batches, NoBatches
 from sandbox_service.domain.levels import Level
 from sandbox_service.domain.node_speed import Benchmark
-from sandbox_service.domain.ports import BatchStore, Meter, Pool
+from sandbox_service.domain.ports import BatchStore, Cages, Meter, Pool
 from sandbox_service.domain.sandbox import Sandbox
+from sandbox_service.domain.workspaces import Workspaces
 from sandbox_service.fusion import app
 from sandbox_service.fusion.row_folder import RowFolder
 from sandbox_service.fusion.running import Runner
-from sandbox_service.servicer import BatchServicer, DiagnosticsServicer, ProgramServicer
+from sandbox_service.servicer import BatchServicer, DiagnosticsServicer, ProgramServicer, WorkspaceServicer
 from sandbox_service.settings import Settings
 from sandbox_service.unpacking import Unpacker
 from sandbox_service.worker import MAX_ATTEMPTS, ChunkWork, Wire
@@ -61,6 +65,7 @@ class Service:
     audit: Audit
     benchmark: Benchmark
     batches: Batches
+    workspaces: Workspaces
     background: Sequence[Background]
 
     def add_to(self, grpc_server: grpc.aio.Server) -> Sequence[str]:
@@ -73,7 +78,10 @@ class Service:
         )
         diagnostics = DiagnosticsServicer(self.audit, self.benchmark)
         diagnostics_pb2_grpc.add_DiagnosticsServiceServicer_to_server(diagnostics, grpc_server)
-        files = (program_pb2, batch_pb2, diagnostics_pb2)
+        workspace_pb2_grpc.add_WorkspaceServiceServicer_to_server(
+            WorkspaceServicer(self.workspaces, self.bounds), grpc_server
+        )
+        files = (program_pb2, batch_pb2, diagnostics_pb2, workspace_pb2)
         return [service.full_name for file in files for service in file.DESCRIPTOR.services_by_name.values()]
 
 
@@ -85,6 +93,7 @@ async def provision(
     meter: Meter | None = None,
     store: BatchStore | None = None,
     queue: WorkQueue | None = None,
+    cages: Cages | None = None,
     clock: Clock | None = None,
     queue_limit: int = 4096,
 ) -> AsyncIterator[Service]:
@@ -103,13 +112,17 @@ async def provision(
         sandbox = Sandbox(executor, queue_limit, meter, settings.held_out_attempts, aside, settings.max_held_bytes)
         unpack = Unpacker(aside)
         bounds = convert.Bounds(settings.max_limits, settings.max_source_bytes)
-        background: list[Background] = []
+        clock = clock or SystemClock()
+        if cages is None:
+            ceiling = lambda: pool.capabilities.level  # noqa: E731
+            cages = await stack.enter_async_context(WorkspaceCages(_lane_options(settings), ceiling))
+        workspaces = Workspaces(cages, clock, settings.workspace_bytes)
+        background: list[Background] = [workspaces.run]
         batches: Batches = NoBatches(settings.missing_for_batches)
         if not settings.missing_for_batches:
             store = store or await stack.enter_async_context(_store(settings))
             queue = queue or await stack.enter_async_context(_queue(settings))
         if store is not None and queue is not None:
-            clock = clock or SystemClock()
             batches = Batches(store, queue, lambda: sandbox.capabilities, clock)
             background += _batch_work(settings, sandbox, bounds, unpack, store, queue, clock)
         if settings.http_port is not None:
@@ -117,7 +130,7 @@ async def provision(
             door = app.build(runner, RowFolder(settings.datasets_dir), Held(settings.max_held_bytes))
             background.append(HttpServer(door, settings.host, settings.http_port, settings.grace).run)
         audit = Audit(sandbox, pool, attack_suite.attacks(), cache(partial(_honest, bounds)))
-        yield Service(sandbox, bounds, unpack, audit, Benchmark(sandbox, executor), batches, background)
+        yield Service(sandbox, bounds, unpack, audit, Benchmark(sandbox, executor), batches, workspaces, background)
 
 
 def _honest(bounds: convert.Bounds) -> list[Honest]:

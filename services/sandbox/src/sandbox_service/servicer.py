@@ -12,6 +12,8 @@ from ratchet.sandbox.v1 import (
     diagnostics_pb2_grpc,
     program_pb2,
     program_pb2_grpc,
+    workspace_pb2,
+    workspace_pb2_grpc,
 )
 from ratchet_kit.server import Context
 from sandbox_service import convert
@@ -21,6 +23,7 @@ from sandbox_service.domain.node_speed import Benchmark
 from sandbox_service.domain.program import Program
 from sandbox_service.domain.sandbox import Sandbox
 from sandbox_service.domain.stream import portions
+from sandbox_service.domain.workspaces import Workspaces
 from sandbox_service.unpacking import Unpacker
 
 _T = TypeVar("_T")
@@ -149,3 +152,65 @@ class DiagnosticsServicer(diagnostics_pb2_grpc.DiagnosticsServiceServicer):
     ) -> AsyncIterator[diagnostics_pb2.BenchmarkResponse]:
         async for measurement in self._benchmark.run(convert.benchmark_size(request)):
             yield convert.measurement_to_proto(measurement)
+
+
+class WorkspaceServicer(workspace_pb2_grpc.WorkspaceServiceServicer):
+    def __init__(self, workspaces: Workspaces, bounds: convert.Bounds) -> None:
+        self._workspaces = workspaces
+        self._bounds = bounds
+
+    async def CreateWorkspace(
+        self, request: workspace_pb2.CreateWorkspaceRequest, context: Context
+    ) -> workspace_pb2.CreateWorkspaceResponse:
+        new = convert.new_workspace_from_proto(request, self._bounds)
+        caller = _caller(request.caller, context)
+        made = await self._workspaces.create(new.spec, new.lease, caller, request.request_id)
+        return workspace_pb2.CreateWorkspaceResponse(workspace=convert.workspace_to_proto(made))
+
+    async def ListWorkspaces(
+        self, request: workspace_pb2.ListWorkspacesRequest, context: Context
+    ) -> workspace_pb2.ListWorkspacesResponse:
+        caller = _caller(request.caller, context)
+        return convert.workspaces_to_proto(await self._workspaces.page(request.page_size, request.page_token, caller))
+
+    async def RenewWorkspace(
+        self, request: workspace_pb2.RenewWorkspaceRequest, context: Context
+    ) -> workspace_pb2.RenewWorkspaceResponse:
+        lease = convert.lease_from_proto(request)
+        renewed = await self._workspaces.renew(request.id, lease, _caller(request.caller, context))
+        return workspace_pb2.RenewWorkspaceResponse(workspace=convert.workspace_to_proto(renewed))
+
+    async def DeleteWorkspace(
+        self, request: workspace_pb2.DeleteWorkspaceRequest, context: Context
+    ) -> workspace_pb2.DeleteWorkspaceResponse:
+        await self._workspaces.delete(request.id, _caller(request.caller, context))
+        return workspace_pb2.DeleteWorkspaceResponse()
+
+    async def Exec(
+        self, requests: AsyncIterator[workspace_pb2.ExecRequest], context: Context
+    ) -> AsyncIterator[workspace_pb2.ExecResponse]:
+        rest = aiter(requests)
+        start = convert.start_from_proto(await anext(rest, None))
+        command, caller = convert.command_from_proto(start), _caller(start.caller, context)
+        stdin = (convert.stdin_from_proto(request) async for request in rest)
+        async with aclosing(self._workspaces.exec(start.id, command, stdin, caller)) as events:
+            async for event in events:
+                yield convert.event_to_proto(event)
+
+    async def WriteFiles(
+        self, requests: AsyncIterator[workspace_pb2.WriteFilesRequest], context: Context
+    ) -> workspace_pb2.WriteFilesResponse:
+        rest = aiter(requests)
+        first = await anext(rest, workspace_pb2.WriteFilesRequest())
+        folder, caller = convert.folder_from_proto(first), _caller(first.caller, context)
+        archive = (request.tar async for request in _joined(first, rest))
+        usage = await self._workspaces.write(first.id, folder, archive, caller)
+        return workspace_pb2.WriteFilesResponse(usage=convert.usage_to_proto(usage))
+
+    async def ReadFiles(
+        self, request: workspace_pb2.ReadFilesRequest, context: Context
+    ) -> AsyncIterator[workspace_pb2.ReadFilesResponse]:
+        paths, caller = convert.paths_from_proto(request.paths), _caller(request.caller, context)
+        async with aclosing(self._workspaces.read(request.id, paths, caller)) as chunks:
+            async for chunk in chunks:
+                yield workspace_pb2.ReadFilesResponse(tar=chunk)

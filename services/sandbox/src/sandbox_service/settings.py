@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
+from ratchet_kit import memory
 from ratchet_kit.settings import ServiceSettings
 from sandbox_service.domain.program import MAX_OUTPUT_BYTES, Limits
 
@@ -41,6 +42,9 @@ class Settings(ServiceSettings):
     runtimes_dir: Path | None = None
     """A folder of virtual environments, each a Python runtime of its name; by default those named sandbox-* beside the
     service's own."""
+    workspace_bytes: int = Field(default_factory=lambda: memory.of_machine() // 2, ge=0)
+    """Memory and disk of all workspaces together (WorkspaceService); by default half of the machine's memory. 0: this
+    node has none."""
     min_level: Literal["L1", "L2", "L3"] = "L1"
     """The least isolation to start with: docs/sandbox/isolation.md. Below it the service says what is missing."""
 

@@ -93,7 +93,7 @@ def show_sample(
     sample: Annotated[
         str,
         typer.Argument(
-            help="Of a run its id, such as 40-3-1; of an evaluation its problem and index, such as HumanEval/7:0."
+            help="Id, such as 40-3-1, of a run's sample; problem and index, such as HumanEval/7:0, of an evaluation's."
         ),
     ],
     as_json: JsonFlag = False,

@@ -73,8 +73,8 @@ def continued(spec: pb.RunSpec, run_id: str, step: int) -> pb.RunSpec:
 
 
 def curves(steps: Sequence[pb.Step]) -> list[tuple[str, str, str, str]]:
-    """Of each metric of CURVES that the steps have: its name, the first value, the last, and a line of blocks from
-    its least to its greatest, of WIDTH values at most (means of as many steps each)."""
+    """A row for each metric of CURVES that the steps have: its name, the first value, the last, and a line of blocks
+    from its least to its greatest, of WIDTH values at most (means of as many steps each)."""
     rows = []
     for metric, name in CURVES.items():
         values = [step.metrics[metric] for step in steps if metric in step.metrics]

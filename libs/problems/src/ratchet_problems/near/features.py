@@ -114,7 +114,7 @@ def _said(problem: Problem) -> str:
 
 
 def _hashes(texts: Iterable[str]) -> frozenset[int]:
-    return frozenset(zlib.crc32(text.encode("utf-8", "replace")) for text in texts)
+    return frozenset([zlib.crc32(text.encode("utf-8", "replace")) for text in texts])
 
 
 def _words(prompt: str) -> Iterator[str]:

@@ -45,6 +45,7 @@ def evaluation_row(evaluation: Evaluation) -> dict[str, Any]:
         pace_time=pace.time if pace else None,
         pace_samples=pace.samples if pace else None,
         usage=_USAGE.dump_json(evaluation.usage).decode(),
+        actor=evaluation.actor,
         **hold_row(evaluation.hold),
     )
 
@@ -63,6 +64,7 @@ def to_evaluation(row: Row[Any]) -> Evaluation:
         references=References(row.references_tried, row.references_total),
         pace=Pace(row.pace_time, row.pace_samples) if row.pace_time else None,
         usage=_USAGE.validate_json(row.usage),
+        actor=row.actor,
         hold=hold_of(row),
     )
 

@@ -92,6 +92,8 @@ class Evaluation(Held):
     pace: Pace | None = None
     usage: Usage = field(default_factory=Usage)
     """The sum over all attempts; a lost one counts until its last look."""
+    actor: str = ""
+    """Id of the API key that created it."""
 
     def claim(self, owner: str, now: datetime, lease: timedelta) -> "Evaluation":
         """Gives it to a worker. Raises FailedPrecondition when it has ended or waits for samples, Aborted when a living

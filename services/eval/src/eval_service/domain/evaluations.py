@@ -89,7 +89,13 @@ class Evaluations:
         self._watch_interval = watch_interval
 
     async def create(
-        self, spec: EvaluationSpec, request_id: str, *, validate_only: bool = False, for_gate: bool = False
+        self,
+        spec: EvaluationSpec,
+        request_id: str,
+        actor: str = "",
+        *,
+        validate_only: bool = False,
+        for_gate: bool = False,
     ) -> Report:
         """Stores and queues it, unless `validate_only`. Raises InvalidArgument for a problem set that cannot be used,
         or decides no gate where the evaluation is `for_gate`; NotFound for a model or a reward that is not there,
@@ -109,7 +115,7 @@ class Evaluations:
         notices += await self._template(spec)
         spec = replace(spec, judge=await self._judge(spec.judge), examples=await self._examples(spec.examples))
         model = await self._models.resolve(spec.model) if spec.model else None
-        wanted = Evaluation("", spec, model, self._clock.now(), notices=tuple(notices))
+        wanted = Evaluation("", spec, model, self._clock.now(), notices=tuple(notices), actor=actor)
         if validate_only:
             return _report(wanted, (), (), self._clock.now(), ())
         wanted = replace(wanted, id=new_id("eval"))

@@ -1,8 +1,12 @@
 // The public REST API, called as any client calls it: with an API key in the Authorization header, and no cookie. The key
-// is in sessionStorage: of this tab, until it is closed.
+// is in sessionStorage: of this tab, until it is closed. Who signs in by an identity provider has its token in place of a
+// key. A cookie, which no script reads, binds the way there and back to this browser; no other call takes it along.
 
 const STORED = "ratchet.key";
+const LOGOUT = "ratchet.logout"; // the provider's address for it
+const VIEW = "ratchet.view"; // where somebody was before the login
 const API = new URL("../api/v1/", document.baseURI);
+const LOGIN = new URL("../login", document.baseURI);
 
 export class ApiError extends Error {
   constructor(status, code, message, violations = []) {
@@ -14,10 +18,32 @@ export class ApiError extends Error {
 export const key = {
   get: () => sessionStorage.getItem(STORED),
   set: (secret) => sessionStorage.setItem(STORED, secret),
-  forget: () => sessionStorage.removeItem(STORED),
+  forget: () => [STORED, LOGOUT].forEach((name) => sessionStorage.removeItem(name)),
 };
 
-async function send(method, path, { query = {}, body, signal } = {}) {
+export const login = {
+  // The identity provider's name; empty where there is none.
+  provider: async () => (await (await send("GET", LOGIN)).json()).provider,
+  async begin() {
+    const { url } = await (await send("POST", LOGIN, { credentials: "same-origin" })).json();
+    sessionStorage.setItem(VIEW, location.hash);
+    location.assign(url);
+  },
+  // `answer`: the parameters with which the provider sent the browser back. Gives the view to go on with.
+  async finish(answer) {
+    const body = Object.fromEntries(answer);
+    const reply = await send("POST", `${LOGIN}/token`, { body, credentials: "same-origin" });
+    const { token, logout_url } = await reply.json();
+    key.set(token);
+    sessionStorage.setItem(LOGOUT, logout_url);
+    const view = sessionStorage.getItem(VIEW) ?? "";
+    sessionStorage.removeItem(VIEW);
+    return view;
+  },
+  logoutUrl: () => sessionStorage.getItem(LOGOUT),
+};
+
+async function send(method, path, { query = {}, body, signal, credentials = "omit" } = {}) {
   const url = new URL(path, API);
   for (const [name, value] of Object.entries(query))
     if (value !== "" && value != null) url.searchParams.set(name, value);
@@ -26,7 +52,7 @@ async function send(method, path, { query = {}, body, signal } = {}) {
   if (body !== undefined) headers["Content-Type"] = "application/json";
   let response;
   try {
-    response = await fetch(url, { method, headers, signal, credentials: "omit", body: body && JSON.stringify(body) });
+    response = await fetch(url, { method, headers, signal, credentials, body: body && JSON.stringify(body) });
   } catch (error) {
     if (signal?.aborted) throw error;
     throw new ApiError(0, "UNREACHABLE", "The gateway does not answer.");
@@ -34,7 +60,7 @@ async function send(method, path, { query = {}, body, signal } = {}) {
   if (response.ok) return response;
   const failed = await response.json().catch(() => ({}));
   const { code = "UNKNOWN", message = `The gateway answered ${response.status}.`, violations } = failed.error ?? {};
-  if (response.status === 401) dispatchEvent(new CustomEvent("signed-out", { detail: message }));
+  if (response.status === 401 && key.get()) dispatchEvent(new CustomEvent("signed-out", { detail: message }));
   throw new ApiError(response.status, code, message, violations);
 }
 

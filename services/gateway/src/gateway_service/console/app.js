@@ -1,7 +1,7 @@
 // The frame: sign-in, and which view the address asks for.
 
-import { ApiError, get, key } from "./api.js";
-import { el, problem } from "./dom.js";
+import { ApiError, get, key, login } from "./api.js";
+import { button, el, problem } from "./dom.js";
 import { field, form } from "./forms.js";
 import { comparison } from "./views/comparison.js";
 import { dataset, datasets } from "./views/datasets.js";
@@ -40,8 +40,8 @@ const leave = document.getElementById("leave");
 let shown = new AbortController();
 
 nav.append(...VIEWS.map(([title, path]) => el("a", { href: `#/${path}` }, title)));
-leave.addEventListener("click", () => signIn());
-addEventListener("signed-out", (event) => signIn(key.get() ? event.detail : ""));
+leave.addEventListener("click", signOut);
+addEventListener("signed-out", (event) => signIn(event.detail));
 addEventListener("hashchange", show);
 
 async function show() {
@@ -91,6 +91,13 @@ function found(head, parts) {
   return one && parts.length ? [parts.join(" "), path, one] : [title, path, all];
 }
 
+// Out of the provider, too: else a click would let the next person in.
+function signOut() {
+  const url = login.logoutUrl();
+  signIn();
+  if (url) location.assign(url);
+}
+
 function signIn(reason = "") {
   shown.abort();
   key.forget();
@@ -103,6 +110,7 @@ function signIn(reason = "") {
     spellcheck: "false",
     required: true,
   });
+  const provider = el("div");
   main.replaceChildren(
     el(
       "div",
@@ -114,6 +122,7 @@ function signIn(reason = "") {
         "Paste an API key with the scope admin, train, release or read. It stays in this tab, until the tab is closed or you sign out.",
       ),
       reason && problem({ message: reason }),
+      provider,
       form({ fields: field("API key", input), action: "Sign in", act: (data) => enter(data.get("key").trim()) }),
       el("p", { class: "note" }, "On the machine that runs the platform, the first key is in this file:"),
       el("pre", {}, el("code", {}, "cat ~/.ratchet/admin.key")),
@@ -121,6 +130,13 @@ function signIn(reason = "") {
     ),
   );
   input.focus();
+  offer(provider);
+}
+
+async function offer(host) {
+  const name = await login.provider().catch(() => "");
+  const go = () => login.begin().catch((error) => signIn(error.message));
+  if (name) host.append(button(`Sign in with ${name}`, go, "main"), el("p", { class: "note" }, "Or with a key:"));
 }
 
 async function enter(secret = key.get()) {
@@ -128,15 +144,30 @@ async function enter(secret = key.get()) {
   try {
     await get("models", { page_size: 1 });
   } catch (error) {
-    if (error.status === 401) return; // it has led to the sign-in already
+    if (error.status === 401) return secret || signIn(); // with a key, it has led to the sign-in already
     if (error.status === 403)
-      return signIn("This key is for completions. The console needs one with the scope read, train, release or admin.");
+      return signIn(
+        "This sign-in is for completions. The console needs one with the scope read, train, release or admin.",
+      );
     if (error.code !== "UNAVAILABLE") throw error; // a part is away: the views say so
   }
   leave.hidden = !key.get();
   await show();
 }
 
-enter().catch((error) =>
+async function start() {
+  const answer = new URLSearchParams(location.search);
+  if (answer.has("state")) {
+    history.replaceState(null, "", location.pathname); // the code is for one use, and for no history
+    try {
+      history.replaceState(null, "", location.pathname + (await login.finish(answer)));
+    } catch (error) {
+      return signIn(error.message);
+    }
+  }
+  await enter();
+}
+
+start().catch((error) =>
   main.replaceChildren(problem(error), el("button", { onclick: () => location.reload() }, "Try again")),
 );

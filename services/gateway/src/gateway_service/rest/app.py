@@ -10,6 +10,7 @@ from google.protobuf.descriptor import Descriptor
 from gateway_service.domain.completions.completer import Completer
 from gateway_service.domain.completions.router import Router
 from gateway_service.domain.keys.authenticator import Authenticator
+from gateway_service.domain.keys.logins import Logins
 from gateway_service.domain.keys.usage import Usage
 from gateway_service.domain.ports import ModelRegistry
 from gateway_service.rest import (
@@ -20,6 +21,7 @@ from gateway_service.rest import (
     errors,
     generate,
     health,
+    login,
     messages,
     openai,
     resources,
@@ -43,6 +45,7 @@ def build(
     registry: ModelRegistry,
     authenticator: Authenticator,
     usage: Usage,
+    logins: Logins | None,
     backends: resources.Backends,
     check_ready: Callable[[], Awaitable[None]],
     refresh: Callable[[], Awaitable[None]],
@@ -62,6 +65,7 @@ def build(
     app.include_router(generate.build(completer))
     api, shown = resources.build(backends, refresh)
     app.include_router(api)
+    app.include_router(login.build(logins))
     console.install(app)
     docs.install(app)
     _describe(app, shown)

@@ -15,11 +15,13 @@ from ratchet_kit import logs
 from ratchet_kit.errors import RatchetError
 
 KEYED = ("/v1/", "/api/v1/", "/generate")
-"""Below these every request needs a key; what else there is, is open and takes no body."""
+"""Below these every request needs a key; what else there is, is open, and its bodies are small."""
 INSIDER = "ratchet.key"
 """In the scope of a call that the gateway makes itself: the key that it acts for. No server sets it."""
 MAX_BODY_BYTES = 16 << 20
 """Of a request; more is 413."""
+MAX_OPEN_BODY_BYTES = 64 << 10
+"""As MAX_BODY_BYTES, without a key."""
 
 
 class Door:
@@ -33,7 +35,7 @@ class Door:
             await self._app(scope, receive, send)
             return
         if not scope["path"].startswith(KEYED):
-            await self._app(scope, self._limited(receive), send)
+            await self._app(scope, self._limited(receive, MAX_OPEN_BODY_BYTES), send)
             return
         headers = dict(scope["headers"])
         with ExitStack() as stack:
@@ -54,7 +56,7 @@ class Door:
                 return
             await self._app(scope, self._limited(receive), send)
 
-    def _limited(self, receive: Receive) -> Receive:
+    def _limited(self, receive: Receive, most: int = MAX_BODY_BYTES) -> Receive:
         """The same, up to the limit: what comes in chunks says no length before."""
         received = 0
 
@@ -62,8 +64,8 @@ class Door:
             nonlocal received
             message = await receive()
             received += len(message.get("body", b""))
-            if received > MAX_BODY_BYTES:
-                raise _too_large()
+            if received > most:
+                raise _too_large(most)
             return message
 
         return limited
@@ -73,5 +75,5 @@ def _values(scope: Scope, header: bytes) -> list[str]:
     return [value.decode("latin-1") for name, value in scope["headers"] if name == header]
 
 
-def _too_large() -> HTTPException:
-    return HTTPException(413, f"the body has more than {MAX_BODY_BYTES} bytes")
+def _too_large(most: int = MAX_BODY_BYTES) -> HTTPException:
+    return HTTPException(413, f"the body has more than {most} bytes")

@@ -3,8 +3,11 @@
 Each lane is a Python process of its own. `lane/enter.py` is its script, exec'd once per lane with a clean environment.
 It makes this package known by its name and nothing else of the service, and no folder of it is on sys.path.
 
-Seven rooms, each of which imports those below it:
+Eight rooms, each of which imports those below it:
 
+workspace/   nursery.py   forks the keeper of each workspace, into namespaces and a root of its own (lane/outside.py)
+             keeper.py    has pid 1 (init.py) fork what the service orders, and measures it
+             start.py     what a fork does before its program begins, or before it moves files (files.py)
 lane/        outside.py   makes namespaces (jail.py) and a private root (root.py) where it may, and begins again inside
              start.py     locks the process in (lockdown.py), forks the zygote, and becomes the keeper
              forks.py     the zygote: it forks a process for each program. cradle.py: what that does before the program

@@ -28,6 +28,19 @@ from sandbox_service.convert.programs import (
 )
 from sandbox_service.convert.reading import Bounds, caller_from_proto
 from sandbox_service.convert.tests import literal
+from sandbox_service.convert.workspaces import (
+    command_from_proto,
+    event_to_proto,
+    folder_from_proto,
+    lease_from_proto,
+    new_workspace_from_proto,
+    paths_from_proto,
+    start_from_proto,
+    stdin_from_proto,
+    usage_to_proto,
+    workspace_to_proto,
+    workspaces_to_proto,
+)
 
 __all__ = [
     "MAX_BATCH",
@@ -40,19 +53,30 @@ __all__ = [
     "benchmark_size",
     "caller_from_proto",
     "capabilities_to_proto",
+    "command_from_proto",
+    "event_to_proto",
     "execute_from_proto",
     "execution_to_proto",
     "finding_to_proto",
+    "folder_from_proto",
     "grade_from_proto",
     "item_to_proto",
+    "lease_from_proto",
     "literal",
     "measurement_to_proto",
     "new_batch_from_proto",
+    "new_workspace_from_proto",
     "page_to_proto",
+    "paths_from_proto",
     "program_from_bytes",
     "program_from_proto",
     "programs_from_proto",
     "progress_to_proto",
     "record_from_item",
+    "start_from_proto",
+    "stdin_from_proto",
     "stream_priority_from_proto",
+    "usage_to_proto",
+    "workspace_to_proto",
+    "workspaces_to_proto",
 ]

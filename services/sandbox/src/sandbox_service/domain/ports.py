@@ -1,6 +1,6 @@
-"""What the domain needs from outside: lanes to run jobs, a meter, a store for batches. Their queue is the kit's."""
+"""What the domain needs from outside: lanes to run jobs, cages that last, a meter, a store for batches."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol, TypeVar
 
@@ -10,7 +10,9 @@ from sandbox_service.domain.batch import Batch, Chunk, ChunkRef, Claim, Record
 from sandbox_service.domain.capabilities import Capabilities
 from sandbox_service.domain.execution import Execution
 from sandbox_service.domain.jobs import Job, Report
+from sandbox_service.domain.levels import Level
 from sandbox_service.domain.signs import Sighting
+from sandbox_service.domain.workspace import Command, Exit, Output, Usage, WorkspaceSpec
 
 _T = TypeVar("_T")
 
@@ -69,6 +71,48 @@ class Lanes(Protocol):
 
 class Pool(Executor, Lanes, Protocol):
     """An executor whose lanes can be seen from outside."""
+
+
+class CageLost(Exception):
+    """The processes of a workspace are gone, and its files with them. Its text is the reason."""
+
+
+class Cage(Protocol):
+    """The processes and files of one workspace. One call at a time, but for `stop`."""
+
+    @property
+    def level(self) -> Level: ...
+
+    @property
+    def layers(self) -> Sequence[str]: ...
+
+    @property
+    def is_up(self) -> bool: ...
+
+    def run(self, command: Command, stdin: AsyncIterator[bytes]) -> AsyncGenerator[Output | Exit]:
+        """Output as it comes, then one Exit. Closed or cancelled, it kills what it started. Raises CageLost."""
+        ...
+
+    async def write(self, folder: str, archive: AsyncIterator[bytes]) -> Usage:
+        """Unpacks a tar below a folder of the workspace, and follows no link. Raises InvalidArgument for one that can't
+        be unpacked, ResourceExhausted where it does not fit, CageLost."""
+        ...
+
+    def read(self, names: Sequence[str]) -> AsyncGenerator[bytes]:
+        """A tar of what has these names, links as links. Raises InvalidArgument for what isn't there, CageLost."""
+        ...
+
+    async def stop(self) -> None:
+        """Nothing of it is left when it returns. Whoever waits for another call gets CageLost."""
+        ...
+
+
+class Cages(Protocol):
+    """Makes cages that last."""
+
+    async def make(self, spec: WorkspaceSpec) -> Cage:
+        """Raises Unimplemented for a runtime that isn't here, FailedPrecondition below the least level, Unavailable."""
+        ...
 
 
 class Meter(Protocol):

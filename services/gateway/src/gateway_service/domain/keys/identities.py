@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Protocol
 
 from gateway_service.domain.keys.key import ApiKey, Scope
@@ -29,11 +30,52 @@ class Oidc:
     first that somebody is in decides: {"ml-leads": "admin", "acme": "train+release@acme"}."""
     claim: str = "groups"
     """The claim with the groups: a text or a list."""
+    console: str = ""
+    """URL of the console as people reach it, which is the client's redirect URI at the provider:
+    "https://ratchet.example.com/console/". The client's id is `audience`. Empty: no login there."""
+    client_secret_file: Path | None = None
+    """Read at each login. None: a public client."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """A login under way. All of it is made of a secret that one browser keeps: gateways store nothing, and what passes
+    through addresses is of no use without the browser."""
+
+    secret: str
+
+    @property
+    def state(self) -> str:
+        return self._made_for("state")
+
+    @property
+    def nonce(self) -> str:
+        return self._made_for("nonce")
+
+    @property
+    def verifier(self) -> str:
+        """Code verifier of PKCE (RFC 7636)."""
+        return self._made_for("verifier")
+
+    def _made_for(self, use: str) -> str:
+        return hashlib.sha256(f"{use}\n{self.secret}".encode()).hexdigest()
 
 
 class IdentityProvider(Protocol):
     async def claims(self, token: str) -> Mapping[str, object]:
         """Claims of a token that is valid now, "sub" and "exp" among them. Raises Unauthenticated, Unavailable."""
+        ...
+
+    async def login_url(self, flow: Flow) -> str:
+        """Address where a person signs in, and comes back from with a code. Raises Unavailable."""
+        ...
+
+    async def token_of(self, code: str, flow: Flow) -> str:
+        """ID token of a code, not checked yet. Raises Unauthenticated, Unavailable."""
+        ...
+
+    async def logout_url(self) -> str:
+        """Address where a person signs out of the provider; empty where it has none. Raises Unavailable."""
         ...
 
 
@@ -68,7 +110,10 @@ class Identities:
     async def identify(self, token: str) -> ApiKey:
         """Stands for who sent the token, as a key would. Raises Unauthenticated, Unavailable, PermissionDenied for
         somebody of no group that has a grant."""
-        claims = await self.provider.claims(token)
+        return self.key_of(await self.provider.claims(token))
+
+    def key_of(self, claims: Mapping[str, object]) -> ApiKey:
+        """Raises PermissionDenied."""
         groups = _texts(claims.get(self.oidc.claim))
         grant = next((grant for group, grant in self.grants.items() if group in groups), None)
         name = str(claims.get("email") or claims.get("name") or claims["sub"])[:200]

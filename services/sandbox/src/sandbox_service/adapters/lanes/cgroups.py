@@ -77,7 +77,10 @@ class Home:
 
     def own(self) -> list[str]:
         """The cgroups of this process that are there now."""
-        return sorted({path.name for folder in self.folders for path in folder.glob(f"{PREFIX}{os.getpid()}-*")})
+        return self.own_of(os.getpid())
+
+    def own_of(self, pid: int) -> list[str]:
+        return sorted({path.name for folder in self.folders for path in folder.glob(f"{PREFIX}{pid}-*")})
 
 
 def _alive(name: str) -> bool:
@@ -99,7 +102,7 @@ class LaneCgroup:
         """Raises OSError."""
         for folder in self._folders:
             folder.mkdir()
-        (self._pids / "pids.max").write_text(str(PIDS))
+        self.limit_pids(PIDS)
         if self._unified:
             # one process too much is a job too much; the lane dies with it, and a fresh one takes its place
             (self._memory / "memory.oom.group").write_text("1")
@@ -127,6 +130,9 @@ class LaneCgroup:
         """Once the lane is up: it may take what it takes now, and `spare_bytes`, beside what its programs take."""
         usage = "memory.current" if self._unified else "memory.usage_in_bytes"
         self._spare = int((self._memory / usage).read_text()) + spare_bytes + _SLACK
+
+    def limit_pids(self, pids: int) -> None:
+        (self._pids / "pids.max").write_text(str(pids))
 
     def limit_memory(self, job_bytes: int) -> None:
         """Only where it changes: a write costs as much as a small program. Raises OSError where it can't be."""
@@ -195,6 +201,15 @@ def find(proc: Path = Path("/proc")) -> Home:
         else:
             return Home(candidate, candidate, unified=True)
     raise NoCgroup(reasons[0])
+
+
+def find_or_reason() -> Home | NoCgroup:
+    try:
+        return find()
+    except NoCgroup as error:
+        return error
+    except OSError as error:
+        return NoCgroup(str(error))
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,3 +41,11 @@ def stages(own: set[str], folder: Path) -> list[str]:
     """Folders that lanes of this process were built on and that no lane owns any more."""
     there = {str(path) for path in folder.glob(f"{STAGE_PREFIX}{os.getpid()}-*")}
     return sorted(there - own)
+
+
+def abandoned(folder: Path) -> list[str]:
+    """Folders that lanes or workspaces were built on, of services that are no more."""
+    found = [
+        (path, path.name.removeprefix(STAGE_PREFIX).partition("-")[0]) for path in folder.glob(f"{STAGE_PREFIX}*-*")
+    ]
+    return sorted(str(path) for path, pid in found if pid.isdigit() and not os.path.exists(f"/proc/{pid}"))

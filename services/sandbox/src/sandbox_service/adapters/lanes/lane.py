@@ -35,8 +35,8 @@ _ANSWER_GRACE = timedelta(seconds=10)
 _KEEPERS_NICE = -10
 _STOP_GRACE = timedelta(seconds=0.5)
 # Hash order, time zone and locale are the same in every lane. -I would ignore PYTHONHASHSEED, so -s -P take its place.
-_FLAGS = ("-s", "-S", "-P", "-B")
-_ENVIRONMENT = {
+FLAGS = ("-s", "-S", "-P", "-B")
+ENVIRONMENT = {
     "PYTHONHASHSEED": "0",
     "PYTHONUTF8": "1",
     # as judges do, whose Python has no limit of 4,300; with one, since no time limit ends a conversion early
@@ -107,13 +107,13 @@ class Lane:
                 ]
                 self._process = await asyncio.create_subprocess_exec(
                     self._python,
-                    *_FLAGS,
+                    *FLAGS,
                     str(CAGE / "lane" / "enter.py"),
                     *arguments,
                     stdin=asyncio.subprocess.DEVNULL,
                     stdout=asyncio.subprocess.DEVNULL,
                     stderr=asyncio.subprocess.PIPE,
-                    env=_ENVIRONMENT,
+                    env=ENVIRONMENT,
                     cwd="/",
                     pass_fds=(theirs.fileno(), *([cpu_usage] if cpu_usage >= 0 else [])),
                     start_new_session=True,

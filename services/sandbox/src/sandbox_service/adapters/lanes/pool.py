@@ -53,15 +53,6 @@ _RELIEF = 0.5  # seconds, after which a machine that was short of memory may hav
 _LANES_FOR_EACH = 4
 
 
-def _cgroup_home() -> cgroups.Home | cgroups.NoCgroup:
-    try:
-        return cgroups.find()
-    except cgroups.NoCgroup as error:
-        return error
-    except OSError as error:
-        return cgroups.NoCgroup(str(error))
-
-
 class LanePool:
     """`async with LanePool(options) as executor`: lanes for plain Python are up inside, and all are gone after.
 
@@ -71,7 +62,7 @@ class LanePool:
     def __init__(self, options: LaneOptions) -> None:
         self._options = options
         self._uids: Uids | None = None
-        self._home = _cgroup_home()
+        self._home = cgroups.find_or_reason()
         self._ceiling = Level.L3
         self._broken: list[str] = []
         found = [

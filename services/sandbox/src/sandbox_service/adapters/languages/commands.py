@@ -20,7 +20,7 @@ CANNOT_START = 127
 _BUILD_BYTES = 48 << 20  # what a compiler makes: large arrays are in it
 _KEPT_BYTES = 64 << 20
 _LARGE = 1 << 16  # bytes or characters
-_ENVIRONMENT = {
+ENVIRONMENT = {
     "PATH": "/usr/local/bin:/usr/bin:/bin",
     "HOME": "/tmp",
     "TMPDIR": "/tmp",
@@ -61,7 +61,7 @@ class Commands:
         tool = await self._toolchains.get(job.language)
         if tool is None:
             raise Unimplemented(f"language {job.language!r} is not on this node")
-        environment = {**_ENVIRONMENT, **tool.environment}
+        environment = {**ENVIRONMENT, **tool.environment}
         words = await _apart(len(job.source), tool.words, job.source)
         if job.runner and tool.language.file_of_tests:
             words = {**words, "file": tool.language.file_of_tests}

@@ -185,8 +185,9 @@ def _choose(starts: list[tuple[int, int]]) -> list[bytes]:
     return [_instruction(_JGE, starts[half][0], 0, 1), _instruction(_JUMP, len(below)), *below, *above]
 
 
-def assemble_for_lane(machine: str, processes: bool, shared_bytes: int = -1) -> bytes:
-    """`shared_bytes`: of one shared anonymous mapping, at most; -1 for any."""
+def assemble_for_lane(machine: str, processes: bool, shared_bytes: int = -1, commands: bool = False) -> bytes:
+    """`shared_bytes`: of one shared anonymous mapping, at most; -1 for any. `commands`: a program that may start no
+    process may become another one, under the same filters."""
     numbers = syscalls.numbers_of(machine)
     program = [*_preamble(machine, numbers), *_no_strings_attached(numbers)]
     if processes:
@@ -212,7 +213,8 @@ def assemble_for_lane(machine: str, processes: bool, shared_bytes: int = -1) -> 
             _instruction(_RET, _EPERM),
             _instruction(_RET, _ALLOW),
         ]
-    program += _allow_known(numbers, set(DENIED) - FOR_THE_KEEPER - (WITH_PROCESSES if processes else set()))
+    more = WITH_PROCESSES if processes else {"execve"} if commands else set()
+    program += _allow_known(numbers, set(DENIED) - FOR_THE_KEEPER - more)
     return b"".join(program)
 
 
@@ -271,11 +273,11 @@ class Filter:
 
     _MARK = 0x5EC0DE77
 
-    def __init__(self, processes: bool, shared_bytes: int) -> None:
+    def __init__(self, processes: bool, shared_bytes: int, commands: bool = False) -> None:
         """Confines this process as well, for good: see assemble_for_lane."""
         machine = os.uname().machine
         self._prctl = ctypes.CDLL(None, use_errno=True).prctl
-        self._load(assemble_for_lane(machine, processes, shared_bytes))
+        self._load(assemble_for_lane(machine, processes, shared_bytes, commands))
         self._processes = processes
         self._code = assemble(machine, self._MARK)
         self._memory = ctypes.create_string_buffer(self._code, len(self._code))

@@ -51,7 +51,7 @@ class Cradle:
     def settle(self) -> None:
         """In the zygote, before the first fork: it takes on what is the same for all programs."""
         self._world.settle()
-        jail.limit_lane(scratch.SIZE, self._processes)
+        jail.limit_lane(scratch.SIZE, 256 if self._processes else 128)
         if self._filter:
             # programs that start processes need locks among these
             self._filter.load_for_zygote(self._own_files or self._processes, self._own_root)

@@ -21,7 +21,9 @@ PLACES = 6  # for the descriptors of a child: from 0 on
 # What a child does, given how many descriptors it has: it returns the exit status.
 Begin = Callable[[int], int]
 
-FORK, FORK_LAST, WAIT, TIME = range(4)  # orders: the first byte, and then for forks how many descriptors come along
+FORK, FORK_LAST, WAIT, TIME, CLEAR = range(
+    5
+)  # orders: the first byte, and then for forks how many descriptors come along
 COUNT = struct.Struct("=I")
 CHILD = struct.Struct("=idq")  # status, CPU seconds, kilobytes resident at most
 SECONDS = struct.Struct("=d")
@@ -36,9 +38,17 @@ class Ends(NamedTuple):
     ended: int
 
 
-def start(prepare: Callable[[], None], begin: Begin, world: World, complaints: int, keep: int) -> Ends:
-    """Forks the zygote. `prepare`: what it does first. `complaints`: a descriptor for its last words. `keep`: another
-    one that it has, and all its children. When it's ready, it says so by seconds."""
+def start(
+    prepare: Callable[[], None],
+    begin: Begin,
+    world: World,
+    complaints: int,
+    keep: int,
+    serve: "Callable[[socket, int, int, Begin, World], None] | None" = None,
+) -> Ends:
+    """Forks the zygote, or another process that does as `serve` says. `prepare`: what it does first. `complaints`: a
+    descriptor for its last words. `keep`: another one that it has, and all its children. When it's ready, it says so by
+    seconds."""
     theirs, orders = (_high_socket(side) for side in socketpair(AF_UNIX, SOCK_SEQPACKET))
     born, there = (_high_socket(side) for side in socketpair())
     born.setsockopt(SOL_SOCKET, SO_PASSCRED, 1)
@@ -50,7 +60,7 @@ def start(prepare: Callable[[], None], begin: Begin, world: World, complaints: i
             libc.prctl(libc.PR_SET_PDEATHSIG, signal.SIGKILL)
             _close_all_but(theirs.fileno(), there.fileno(), ended, complaints, keep)
             prepare()
-            _Zygote(theirs, there.fileno(), ended, begin, world).serve()
+            (serve or _serve)(theirs, there.fileno(), ended, begin, world)
         except BaseException as error:  # noqa: BLE001
             complain(complaints, error)
         finally:
@@ -68,6 +78,10 @@ def _high_socket(made: socket) -> socket:
 def _close_all_but(*descriptors: int) -> None:
     for below, above in itertools.pairwise([-1, *sorted(descriptors), os.sysconf("SC_OPEN_MAX")]):
         os.closerange(below + 1, above)
+
+
+def _serve(orders: socket, there: int, ended: int, begin: Begin, world: World) -> None:
+    _Zygote(orders, there, ended, begin, world).serve()
 
 
 class _Zygote:
@@ -99,7 +113,7 @@ class _Zygote:
         pid = os.fork()
         if pid == 0:
             os.write(self._there, b".")
-            _enter(self._begin, places)
+            enter(self._begin, places)
         os.closerange(0, PLACES)
         self._children.append(pid)
 
@@ -116,7 +130,7 @@ class _Zygote:
         os.write(self._ended, child + SECONDS.pack(seconds))
 
 
-def _enter(begin: Begin, places: int) -> NoReturn:
+def enter(begin: Begin, places: int) -> NoReturn:
     """All that a forked process does. Nothing that it raises gets out of here."""
     status = 97
     try:

@@ -13,7 +13,7 @@ from sandbox_service.cage.kernel import libc
 
 INSIDE_ID = 1000
 _NAMESPACES = libc.CLONE_NEWNS | libc.CLONE_NEWPID | libc.CLONE_NEWNET | libc.CLONE_NEWIPC | libc.CLONE_NEWUTS
-_TASKS = 256
+TASKS = 256
 _RESERVE = 1 << 30
 # Of one shared anonymous mapping, in bytes, where no cgroup counts memory: what was written there and is no longer
 # mapped can't be seen. Without processes and with. There may be 65530 mappings (vm.max_map_count).
@@ -129,14 +129,14 @@ def seal(keep: int = 0) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def limit_lane(file_bytes: int, processes: bool) -> None:
+def limit_lane(file_bytes: int, descriptors: int) -> None:
     """Hard limits that are the same for all programs: the zygote takes them on itself.
 
     Not the keeper: the kernel refuses to send descriptors where the user has more in flight than the sender may open.
     """
     for kind, value in (
         (resource.RLIMIT_FSIZE, file_bytes),
-        (resource.RLIMIT_NOFILE, 256 if processes else 128),
+        (resource.RLIMIT_NOFILE, descriptors),
         (resource.RLIMIT_MEMLOCK, 0),
         (resource.RLIMIT_MSGQUEUE, 0),
         (resource.RLIMIT_SIGPENDING, 1024),  # timers count as well
@@ -144,7 +144,7 @@ def limit_lane(file_bytes: int, processes: bool) -> None:
         resource.setrlimit(kind, (value, value))
 
 
-def limit_program(memory_bytes: int, cpu_seconds: float, processes: bool) -> None:
+def limit_program(memory_bytes: int, cpu_seconds: float, processes: bool, tasks: int = TASKS) -> None:
     """Hard limits of one program; with `processes`, of each of its processes.
 
     They are backstops: the keeper measures time and memory (limits.py). DATA leaves room for stacks that a program
@@ -158,7 +158,7 @@ def limit_program(memory_bytes: int, cpu_seconds: float, processes: bool) -> Non
         data = space = unlimited
         # Counts all that the uid has in its user namespace. Not for single processes: their threads are bounded by AS,
         # and without namespaces the uid may be that of a whole platform.
-        resource.setrlimit(resource.RLIMIT_NPROC, (_TASKS, _TASKS))
+        resource.setrlimit(resource.RLIMIT_NPROC, (tasks, tasks))
     stack, most = memory_bytes - memory_bytes // 16, resource.getrlimit(resource.RLIMIT_STACK)[1]
     resource.setrlimit(resource.RLIMIT_STACK, (stack if most == unlimited else min(stack, most), most))
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))

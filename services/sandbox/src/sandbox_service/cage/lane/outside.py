@@ -27,9 +27,9 @@ def main() -> None:
     python = os.path.realpath(sys.executable)
     own_root = root.Root(stage, tuple(setup["paths"]), python, setup["packages"])
     begin = {"connection": connection, "proc": proc, "setup": setup, "stage": stage, "layers": []}
-    begin["refused"] = jail.refusal(lambda: _try(own_root, uid, proc))
+    begin["refused"] = jail.refusal(lambda: attempt(own_root, uid, proc))
     if not begin["refused"]:
-        begin["layers"] = _go_in(own_root, uid)
+        begin["layers"] = go_in(own_root, uid)
         _begin_again(python, parent, begin)
     from sandbox_service.cage.lane import start
     from sandbox_service.cage.lane.keeper import Keeper  # noqa: F401 (later its file may not be this process's to read)
@@ -59,7 +59,8 @@ def _begin_again(python: str, parent: int, begin: dict[str, Any]) -> NoReturn:
     os.execv(python, [python, *sys.orig_argv[1:-5], script, str(note), str(parent)])
 
 
-def _go_in(own_root: root.Root, uid: int) -> list[str]:
+def go_in(own_root: root.Root, uid: int) -> list[str]:
+    """Returns the layers won. Raises OSError."""
     if os.geteuid() == 0:
         libc.unshare(libc.CLONE_NEWNS)
         own_files = own_root.build()
@@ -71,9 +72,9 @@ def _go_in(own_root: root.Root, uid: int) -> list[str]:
     return [*layers, "private-root", *(["own-files"] if own_files else [])]
 
 
-def _try(own_root: root.Root, uid: int, proc: int) -> None:
+def attempt(own_root: root.Root, uid: int, proc: int) -> None:
     """All that will be asked of the kernel."""
-    _go_in(own_root, uid)
+    go_in(own_root, uid)
     reader, writer = os.pipe()
     if os.fork() == 0:
         try:

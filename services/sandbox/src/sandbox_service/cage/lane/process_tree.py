@@ -36,15 +36,17 @@ class ProcessTree:
         self.cpu, self.memory, self.peak, self.busy = 0.0, 0, 0, False
 
     def look(self, children: list[Child], limit: int, files: int) -> None:
-        """`children`: the program and, where there's one, its tester. `files`: bytes of its files that are in memory.
+        """`children`: the program and, where there's one, its tester; none for what runs by itself. `files`: bytes of
+        its files that are in memory.
 
         Memory is what's resident, and only above `limit` exactly: shared pages then count once in all. What can't be
         seen counts as busy.
         """
-        program, *tester = (str(child.number()) for child in children)
+        numbers = [str(child.number()) for child in children]
+        program, tester = numbers[:1], numbers[1:]
         cpu = memory = threads = 0
         seen, busy, members = False, False, []
-        for member in self._members(tester) if self._many else [program]:
+        for member in self._members(tester) if self._many else program:
             fields = self._fields(f"{member}/stat")
             if fields:
                 # its own time, and that of its children which have ended
@@ -68,6 +70,10 @@ class ProcessTree:
             memory += _SOCKET * max(0, self._sockets() - _FREE_SOCKETS)
         self.cpu, self.memory, self.peak = cpu / _TICK, memory, max(self.peak, memory)
         self.busy = busy or not seen
+
+    def count(self) -> int:
+        """Processes that descend from the zygote now."""
+        return sum(1 for _ in self._members([])) if self._many else 0
 
     def find(self, zygote: int) -> bool:
         """What programs are forked from. False if this /proc doesn't show it: with hidepid, or without

@@ -30,10 +30,13 @@ class Root:
     """`stage`: an existing empty folder to build upon; only the lane's mount namespace ever sees what is built.
 
     `paths`: what to show beside the interpreter `python` and what that reads; `packages`: a folder to show as PACKAGES.
-    A copy of FOLDER is shown as CAGE.
+    A copy of FOLDER is shown as CAGE where Python begins again in it.
     """
 
-    def __init__(self, stage: str, paths: tuple[str, ...], python: str, packages: str) -> None:
+    def __init__(
+        self, stage: str, paths: tuple[str, ...], python: str, packages: str, begins_again: bool = True
+    ) -> None:
+        self._begins_again = begins_again
         self._stage, self._paths, self._packages = stage, (*paths, python), packages
         self._links = _LINKS | {f"{NAMES}/{name}": python for name in ("python", "python3")}
 
@@ -54,7 +57,8 @@ class Root:
         own += [self._make_device(name) for name in _DEVICES]
         for path, target in self._links.items():
             os.symlink(target, stage + path)
-        self._copy_cage()
+        if self._begins_again:
+            self._copy_cage()
         libc.mount("none", stage, None, libc.MS_REMOUNT | libc.MS_RDONLY | libc.MS_NOSUID)
         os.chdir(stage)  # the user that this process becomes may not be able to
         return all(own)

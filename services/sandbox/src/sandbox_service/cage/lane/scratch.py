@@ -31,26 +31,33 @@ def empty(folder: str) -> None:
 
 
 class Meter:
-    """Where the folder is on a disk that others use, too: looks now and then how much is in it."""
+    """Where the folder is on a disk that others use, too: looks now and then whether more is in it than may be."""
 
     _INTERVAL = 0.05  # seconds
 
-    def __init__(self, folder: str) -> None:
-        self._folder = folder
+    def __init__(self, folder: str, size: int = SIZE, inodes: int = INODES) -> None:
+        self._folder, self._size, self._inodes = folder, size, inodes
         self._next = 0.0
 
     def over(self) -> bool:
-        """Whether it was last seen to hold more than SIZE or INODES. The answer may be `_INTERVAL` old."""
+        """Whether it was last seen to hold more. The answer may be `_INTERVAL` old."""
         now = time.monotonic()
         if now < self._next:
             return False
-        over = overfull(self._folder)
+        over = overfull(self._folder, self._size, self._inodes)
         self._next = time.monotonic() + self._INTERVAL
         return over
 
 
 def overfull(folder: str, size: int = SIZE, inodes: int = INODES) -> bool:
-    """Counts what's there and can be reached; what is being removed meanwhile, or lies too deep for a path, isn't."""
+    return min(room(folder, size, inodes)) < 0
+
+
+def room(folder: str, size: int, inodes: int) -> tuple[int, int]:
+    """Bytes and inodes that are left of these; below 0 it counts no further.
+
+    Counts what's there and can be reached; what is being removed meanwhile, or lies too deep for a path, isn't.
+    """
     waiting = [folder]
     while waiting and size >= 0 and inodes >= 0:
         with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:
@@ -62,7 +69,7 @@ def overfull(folder: str, size: int = SIZE, inodes: int = INODES) -> bool:
                         waiting.append(entry.path)
                 if size < 0 or inodes < 0:
                     break
-    return size < 0 or inodes < 0
+    return size, inodes
 
 
 def _open(folder: str) -> int:

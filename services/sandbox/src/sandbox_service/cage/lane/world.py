@@ -61,6 +61,16 @@ class World:
         self._mount()
         return [self._rules.make()] if self._rules else []
 
+    def resize(self, size: int, inodes: int) -> None:
+        """In the keeper, before `open`: how much the folder holds. Without namespaces nothing but a look tells."""
+
+    def rules_anew(self) -> list[int]:
+        """In the keeper: as `open` returns them, for one more program in the same folder."""
+        if not self._rules:
+            return []
+        self._rules.drop()
+        return [self._rules.make()]
+
     def number_anew(self) -> None:
         """In the zygote, before the first fork of a program."""
 
@@ -81,7 +91,7 @@ class World:
 
         Raises LeftBehind.
         """
-        cpu = self._end_strays()
+        cpu = self.end_strays()
         self._within.demand_unchanged()
         return cpu
 
@@ -96,7 +106,8 @@ class World:
     def _look_from_outside(self, zygote: int) -> Outside:
         return Outside(zygote, -1)
 
-    def _end_strays(self) -> float:
+    def end_strays(self) -> float:
+        """In the zygote: kills what still runs. Returns the CPU seconds of that. Raises LeftBehind."""
         return 0.0
 
 
@@ -106,14 +117,17 @@ class OwnWorld(World):
     def __init__(self, rules: landlock.Rules | None, processes: bool, proc: int) -> None:
         """`processes`: programs may start some, and run what they write. `proc`: a descriptor of the machine's."""
         super().__init__(root.SCRATCH, rules)
-        flags = libc.MS_NOSUID | libc.MS_NODEV | (0 if processes else libc.MS_NOEXEC)
-        owner = f"mode=700,uid={os.geteuid()},gid={os.getegid()}"
-        options = f"size={scratch.SIZE},nr_inodes={scratch.INODES},{owner}"
-        self._mount, self._umount = libc.prepared_mount("tmpfs", self.folder, flags, options)
+        self._flags = libc.MS_NOSUID | libc.MS_NODEV | (0 if processes else libc.MS_NOEXEC)
+        self.resize(scratch.SIZE, scratch.INODES)
         self._processes, self._proc = processes, proc
         self._drop = libc.prepared_drop()
         self._last_pid = -1
         self._signal_all = libc.prepared_kill(-1, signal.SIGKILL if processes else 0)
+
+    def resize(self, size: int, inodes: int) -> None:
+        owner = f"mode=700,uid={os.geteuid()},gid={os.getegid()}"
+        options = f"size={size},nr_inodes={inodes},{owner}"
+        self._mount, self._umount = libc.prepared_mount("tmpfs", self.folder, self._flags, options)
 
     @contextlib.contextmanager
     def before_programs(self) -> Iterator[None]:
@@ -136,7 +150,7 @@ class OwnWorld(World):
     def _look_from_outside(self, zygote: int) -> Outside:
         return Outside(zygote, self._proc)
 
-    def _end_strays(self) -> float:
+    def end_strays(self) -> float:
         if self._signal_all.attempt() == -errno.ESRCH:  # as it is with most: there's nobody
             return 0.0
         if not self._processes:

@@ -8,12 +8,12 @@ from sandbox_service.cage.wire import wire
 
 
 def run_command(frames: wire.Frames, argv: tuple[str, ...], environment: dict[str, str]) -> int:
-    """Becomes `argv`. Returns only if that can't be started, which a frame reports."""
+    """Becomes `argv`, a name by the PATH of `environment`. Returns only if it can't be started: a frame reports why."""
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)  # Python ignores them, and its children would, too
     os.set_inheritable(wire.RESULT_FD, False)
     try:
-        os.execve(argv[0], argv, environment)
+        os.execvpe(argv[0], argv, environment)
     except OSError as error:
         frames.send("error", *runner.describe(error))
     return 127

@@ -1,0 +1,187 @@
+"""The real maker of cages that last."""
+
+import asyncio
+import os
+import socket
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Self
+
+from ratchet_kit.errors import FailedPrecondition, RatchetError, Unavailable, Unimplemented
+from ratchet_kit.logs import get_logger
+from sandbox_service.adapters.lanes import cgroups, cleanup
+from sandbox_service.adapters.lanes.options import LaneOptions
+from sandbox_service.adapters.lanes.uids import BLOCK, Uids
+from sandbox_service.adapters.languages import environments
+from sandbox_service.adapters.languages.commands import ENVIRONMENT
+from sandbox_service.adapters.languages.toolchains import Toolchains
+from sandbox_service.adapters.workspaces.cage import Place, WorkspaceCage, remove_stage
+from sandbox_service.adapters.workspaces.nursery import Nursery
+from sandbox_service.domain import levels
+from sandbox_service.domain.levels import Level
+from sandbox_service.domain.workspace import WorkspaceSpec
+from sandbox_service.domain.workspaces import MOST
+
+log = get_logger(__name__)
+
+_START_LIMIT = 20  # seconds
+
+
+class WorkspaceCages:
+    """`async with WorkspaceCages(options, ceiling) as cages`: all that it made is gone after."""
+
+    def __init__(self, options: LaneOptions, ceiling: Callable[[], Level] = lambda: Level.L3) -> None:
+        """`ceiling`: the level that the attacks at the start of the lanes left."""
+        self._options, self._ceiling = options, ceiling
+        found = [environments.standard(options.python), *environments.find(options.runtimes_dir)]
+        self._environments = {environment.runtime.name: environment for environment in found}
+        self._toolchains = Toolchains()
+        self._home = cgroups.find_or_reason()
+        self._uids: Uids | None = None
+        self._free_uids: list[int] = []
+        self._nurseries: dict[str, Nursery] = {}
+        self._starting = asyncio.Lock()
+        self._made: set[WorkspaceCage] = set()
+        self._spares: defaultdict[str, list[WorkspaceCage]] = defaultdict(list)
+        self._wanted = 0
+        self._refilling: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        if os.geteuid() == 0:
+            self._uids = Uids(self._options.job_uid)
+            self._free_uids = list(range(self._uids.first, self._uids.first + BLOCK))
+        else:
+            self._free_uids = [os.geteuid()] * BLOCK
+        for stage in cleanup.abandoned(Path(tempfile.gettempdir())):
+            await asyncio.to_thread(remove_stage, stage)
+            log.info("workspace.folder_removed", folder=stage)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._refilling is not None:
+            self._refilling.cancel()
+            await asyncio.gather(self._refilling, return_exceptions=True)
+        await asyncio.gather(*(cage.stop() for cage in list(self._made)))
+        await asyncio.gather(*(nursery.stop() for nursery in self._nurseries.values()))
+        await self._toolchains.stop()
+        if self._uids:
+            self._uids.release()
+
+    @property
+    def waiting(self) -> int:
+        """Keepers that wait for a workspace."""
+        return sum(map(len, self._spares.values()))
+
+    async def make(self, spec: WorkspaceSpec) -> WorkspaceCage:
+        runtime, spares = spec.runtime, self._spares[spec.runtime]
+        cage = spares.pop() if spares else None
+        while cage is not None and not cage.is_up:
+            await cage.stop()
+            cage = spares.pop() if spares else None
+        cage = cage or await self._forked(runtime)
+        try:
+            async with asyncio.timeout(_START_LIMIT):
+                await cage.open(spec)
+        except BaseException as error:
+            await cage.stop()
+            if isinstance(error, (OSError, EOFError, TimeoutError)):
+                raise Unavailable(f"a workspace did not start: {error!r}") from error
+            raise
+        self._wanted = max(self._wanted, len(self._made) - self.waiting)
+        if self._refilling is None or self._refilling.done():
+            self._refilling = asyncio.create_task(self._refill(runtime))
+        return cage
+
+    async def _refill(self, runtime: str) -> None:
+        """Keepers that wait for a workspace: as many as lived at a time, one forked after the other."""
+        with suppress(RatchetError):
+            while self.waiting < min(self._wanted, BLOCK - MOST):
+                self._spares[runtime].append(await self._forked(runtime))
+
+    async def _forked(self, runtime: str) -> WorkspaceCage:
+        """A keeper in its walls, that waits to be told what it keeps."""
+        nursery = await self._nursery(runtime)
+        uid = self._free_uids.pop()
+        stage = tempfile.mkdtemp(prefix=f"{cleanup.STAGE_PREFIX}{os.getpid()}-")
+        group, no_cgroup = self._cgroup()
+        cage: WorkspaceCage | None = None
+        python = self._environments[runtime].python
+        environment = {**ENVIRONMENT, "PATH": f"{os.path.dirname(python)}:{ENVIRONMENT['PATH']}:/names"}
+
+        def release() -> None:
+            self._free_uids.append(uid)
+            if cage:
+                self._made.discard(cage)
+
+        place = Place(stage, group, environment, release)
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        try:
+            with theirs:
+                pid = await nursery.fork(theirs, group.cpu_usage if group else -1)
+            cage = WorkspaceCage(place, pid, ours)
+            self._made.add(cage)
+            if group:
+                await asyncio.to_thread(group.enter, pid)
+            async with asyncio.timeout(_START_LIMIT):
+                hello = await cage.told({"stage": stage, "uid": uid, "cgroup": group is not None})
+            self._settle(cage, hello, no_cgroup)
+        except BaseException as error:
+            await self._give_up(cage, place)
+            ours.close()
+            if isinstance(error, (OSError, EOFError, TimeoutError)):
+                raise Unavailable(f"a workspace did not start: {error!r}") from error
+            raise
+        if "private-root" in cage.layers:
+            os.rmdir(stage)  # built upon, and nowhere mounted since: a killed service leaves no folder
+        return cage
+
+    async def _give_up(self, cage: WorkspaceCage | None, place: Place) -> None:
+        if cage is not None:
+            await cage.stop()
+            return
+        if place.cgroup is not None:
+            await asyncio.to_thread(place.cgroup.remove)
+        with suppress(OSError):
+            os.rmdir(place.stage)
+        place.release()
+
+    def _settle(self, cage: WorkspaceCage, hello: dict[str, object], no_cgroup: str) -> None:
+        """Raises FailedPrecondition below the least level."""
+        layers = hello["layers"]
+        assert isinstance(layers, Sequence)
+        cage.layers = (*(str(layer) for layer in layers), *(() if no_cgroup else ("cgroup",)))
+        cage.level = min(levels.level_of(cage.layers), self._ceiling())
+        least = self._options.min_level
+        if cage.level < least:
+            refused = dict.fromkeys((*levels.NAMESPACES, "private-root"), str(hello["refused"]))
+            refused |= {"cgroup": no_cgroup} if no_cgroup else {}
+            lacks = "; ".join(str(lack) for lack in levels.lacks(cage.layers, refused, least))
+            raise FailedPrecondition(f"workspaces would be below {least}, the least that is allowed here: {lacks}")
+
+    def _cgroup(self) -> tuple[cgroups.LaneCgroup | None, str]:
+        """With the reason if there is none."""
+        if isinstance(self._home, cgroups.NoCgroup):
+            return None, str(self._home)
+        try:
+            return self._home.make(), ""
+        except cgroups.NoCgroup as error:
+            return None, str(error)
+
+    async def _nursery(self, runtime: str) -> Nursery:
+        """Raises Unimplemented, Unavailable."""
+        environment = self._environments.get(runtime)
+        if environment is None:
+            there = ", ".join(self._environments)
+            raise Unimplemented(f"runtime {runtime!r} is not on this node; it has {there}")
+        async with self._starting:
+            nursery = self._nurseries.get(runtime)
+            if nursery is None or not nursery.is_up:
+                await self._toolchains.ready()
+                nursery = Nursery(environment, (*self._toolchains.paths, environment.python), self._free_uids[-1])
+                await nursery.start()
+                self._nurseries[runtime] = nursery
+            return nursery

@@ -1,0 +1,48 @@
+"""Workspaces at each level that this machine has: the cases of workspace_lab, and a service that dies."""
+
+import functools
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ratchet_testing import weaker
+from sandbox_service.domain.levels import Level
+
+from . import workspace_lab
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
+
+LAB = Path(workspace_lab.__file__)
+LEVELS = {Level.L3: [], Level.L2: [], Level.L1: ["--deny-namespaces"]}
+
+
+@functools.cache
+def _results(level: Level) -> dict[str, str]:
+    """What came of each case, an empty text for what held. Skips where the machine doesn't have the level."""
+    if level is Level.L3:
+        if os.geteuid() != 0:
+            pytest.skip("L3 takes root")
+        command = [sys.executable]
+    else:
+        try:
+            command = weaker.python_as_nobody("sandbox_service.adapters.workspaces.cages")
+        except LookupError as error:
+            pytest.skip(str(error))
+    command += [str(LAB), level.name, *LEVELS[level]]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=550, cwd="/")
+    assert done.returncode == 0, done.stderr
+    found: dict[str, str] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+@pytest.mark.parametrize(
+    ("level", "name"),
+    [(level, name) for level in LEVELS for name, (least, _) in workspace_lab.CASES.items() if level >= least],
+    ids=str,
+)
+def test_workspaces(level: Level, name: str) -> None:
+    assert not (complaint := _results(level)[name]), complaint
