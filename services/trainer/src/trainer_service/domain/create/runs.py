@@ -27,7 +27,7 @@ from trainer_service.domain.run.run import Run, RunId, Step
 from trainer_service.domain.run.run_updates import RunUpdates
 from trainer_service.domain.run.sample import SampleStore
 from trainer_service.domain.spec.limits import Limits
-from trainer_service.domain.spec.spec import RunSpec
+from trainer_service.domain.spec.spec import ParentCheckpoint, RunSpec
 
 WATCH_POLL = timedelta(seconds=1)
 WATCH_STEPS = 500
@@ -144,7 +144,7 @@ class Runs:
             steps = ", ".join(str(one.step) for one in there[-_NAMED:]) or "none"
             faults.add("parent.step", f"must be a step whose model is there (run {run.id}: {steps}); `keep` keeps more")
             return spec
-        return replace(spec, base=Location(model.uri))
+        return replace(spec, base=Location(model.uri), parent=_as_parent(run, spec.parent.step))
 
     async def _require_space(self, base: FoundModel | None, lora_rank: int) -> None:
         copies = LORA_COPIES if lora_rank else COPIES
@@ -293,6 +293,16 @@ class Runs:
     async def _announce(self, run: Run) -> None:
         self._updates.announce(run.id)
         await self._events.changed(run)
+
+
+def _as_parent(run: Run, step: int) -> ParentCheckpoint:
+    before = run.spec.parent or ParentCheckpoint("", 0, run.spec.base)
+    problems, pairs = before.problems, before.pairs
+    if run.spec.pairs:
+        pairs = (*pairs, run.spec.pairs)
+    else:
+        problems = (*problems, run.spec.problems, *(one.problems for one in run.drawn_by(step)))
+    return ParentCheckpoint(run.id, step, before.base, problems, pairs)
 
 
 def _gigabytes(size: int) -> str:

@@ -61,10 +61,16 @@ class Keep:
 
 @dataclass(frozen=True, slots=True)
 class ParentCheckpoint:
-    """The step of another run that a run starts from."""
+    """The step of another run that a run starts from. The rest is known once the run is made."""
 
     run_id: str
     step: int
+    base: AnyModel | None = None
+    """The model that the first of its ancestors started from."""
+    problems: tuple[ProblemSetRef, ...] = ()
+    """Sets that the export has learned from, by the run and its ancestors."""
+    pairs: tuple[ProblemSetRef, ...] = ()
+    """The same of pairs."""
 
 
 class PromptForm(StrEnum):
