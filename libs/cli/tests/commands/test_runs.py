@@ -249,3 +249,24 @@ def test_pairs_take_the_place_of_problems(ratchet: Any, gateway: ScriptedGateway
     assert "problems" not in spec
     # Both: the service says that one is too many.
     assert sent("--set", "pairs=pairs.jsonl", "--problems", "basics")["problems"] == {"name": "basics"}
+
+
+@pytest.mark.usefixtures("address")
+def test_a_new_run_goes_on_from_a_step_of_another(ratchet: Any, gateway: ScriptedGateway) -> None:
+    made = {"steps": 40, "base": {"model": "coder"}, "profile_steps": [30], "hyperparameters": {"learning_rate": 1e-5}}
+    child = {"run": {"id": "run_2", "state": "STATE_QUEUED", "spec": {"steps": 30}}}
+    gateway.answers({"run": {"id": "run_1", "state": "STATE_FAILED", "spec": made}}, child)
+    result = ratchet("runs", "resume", "run_1", "--from", "10", "--set", "learning_rate=5e-6")
+    assert (result.returncode, result.stdout) == (0, "run_2 QUEUED\n"), result.stderr
+    body = gateway.received[-1].body
+    assert body is not None
+    spec = body["spec"]
+    assert (spec["parent"], spec["steps"]) == ({"run_id": "run_1", "step": 10}, 30)
+    assert spec["hyperparameters"]["learning_rate"] == 5e-6
+    assert not {"base", "profile_steps"} & {*spec}
+
+
+@pytest.mark.usefixtures("address")
+def test_a_run_that_goes_on_itself_stays_as_it_was_made(ratchet: Any) -> None:
+    result = ratchet("runs", "resume", "run_1", "--set", "seed=1")
+    assert (result.returncode, "it needs --from STEP" in result.stderr) == (2, True)

@@ -49,6 +49,11 @@ def algorithm(spec: pb.RunSpec) -> str:
     return f"{name}, LoRA of rank {hyper.lora_rank} (alpha {hyper.lora_alpha})" if hyper.lora_rank else name
 
 
+def parent(spec: pb.RunSpec) -> str:
+    """The step of another run that it started from; empty without one."""
+    return f"step {spec.parent.step} of {spec.parent.run_id}" if spec.HasField("parent") else ""
+
+
 def reward(spec: pb.RewardSpec) -> str:
     """One line; empty without one."""
     if not spec.components:

@@ -167,7 +167,7 @@ async def test_the_cause_in_the_log_says_whether_another_start_may_succeed(
 ) -> None:
     class Logging(Forks):
         async def fork(self, request: wire.ForkRequest) -> Forks:
-            Path(request.log_file).write_text(f"ERROR [core.py:1] {cause}\nRuntimeError: {ABOVE}\n")
+            await asyncio.to_thread(Path(request.log_file).write_text, f"E {cause}\nRuntimeError: {ABOVE}\n")
             return await super().fork(request)
 
     with pytest.raises(kind) as error:

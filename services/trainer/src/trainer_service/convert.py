@@ -31,7 +31,15 @@ from trainer_service.domain.run.sample import Sample, Wanted
 from trainer_service.domain.spec.curriculum import Curriculum, Stage
 from trainer_service.domain.spec.hyperparameters import Hyperparameters
 from trainer_service.domain.spec.plugins import Plugin
-from trainer_service.domain.spec.spec import ProblemSetRef, Resources, RunSpec, Validation, ValidationSet
+from trainer_service.domain.spec.spec import (
+    Keep,
+    ParentCheckpoint,
+    ProblemSetRef,
+    Resources,
+    RunSpec,
+    Validation,
+    ValidationSet,
+)
 from trainer_service.domain.spec.thresholds import Thresholds
 
 _VERDICTS = {name.removeprefix("VERDICT_"): number for name, number in verdict_pb2.Verdict.items()}
@@ -89,6 +97,10 @@ def spec_from_proto(message: pb.RunSpec, faults: Faults) -> RunSpec:
         kept_groups=message.kept_groups if message.HasField("kept_groups") else None,
         follow_problems=message.follow_problems,
         validate=_validation_from_proto(message.validate) if message.HasField("validate") else None,
+        keep=Keep(**{field.name: value for field, value in message.keep.ListFields()})
+        if message.HasField("keep")
+        else None,
+        parent=ParentCheckpoint(message.parent.run_id, message.parent.step) if message.HasField("parent") else None,
     )
 
 
@@ -149,6 +161,8 @@ def spec_to_proto(spec: RunSpec) -> pb.RunSpec:
         kept_groups=spec.kept_groups,
         follow_problems=spec.follow_problems,
         validate=_validation_to_proto(spec.validate) if spec.validate else None,
+        keep=pb.Keep(last=spec.keep.last, best=spec.keep.best) if spec.keep else None,
+        parent=pb.ParentCheckpoint(run_id=spec.parent.run_id, step=spec.parent.step) if spec.parent else None,
     )
 
 

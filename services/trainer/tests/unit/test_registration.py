@@ -1,6 +1,7 @@
 """What becomes of a run that has trained: the driver and the registry over memory, a test plays the job."""
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -17,7 +18,7 @@ from ratchet_kit.errors import (
 )
 from ratchet_kit.names import Location, VersionRef
 from trainer_service.domain.run.run import Phase, Run, State
-from trainer_service.domain.spec.spec import ProblemSetRef
+from trainer_service.domain.spec.spec import ParentCheckpoint, ProblemSetRef
 from trainer_service.domain.work.ports import VersionState
 
 from ..driving import do_steps, driving, submitted, train, until
@@ -59,6 +60,25 @@ async def test_what_was_learned_from_pairs_is_known_by_their_prompts(trainer: An
     _, _, lineage = trainer.registry.registered[run.id]
     assert lineage.data_digest == "sha256:p"
     assert lineage.training_fingerprints[0] == "pairs.jsonl/0"
+
+
+async def test_a_version_has_learned_what_the_parents_of_its_run_had(trainer: Any, make_spec: Any, run: Run) -> None:
+    """No gate may take a problem for unseen that an ancestor has learned from, whatever the run itself learns from."""
+    started = trainer.folders.models["/models/starter"]
+    trainer.folders.models["/exports/2"] = replace(started, ref=Location("/exports/2"))
+    async with driving(trainer, run.id) as driver:
+        await train(trainer, run)
+        await asyncio.wait_for(driver, 5)
+    parent = ParentCheckpoint(run.id, 2)
+    child = await trainer.create(
+        "r2", make_spec(base=None, parent=parent, algorithm="dpo", steps=3, output_model="coder")
+    )
+    async with driving(trainer, child.id) as driver:
+        await train(trainer, child)
+        await asyncio.wait_for(driver, 5)
+    _, _, lineage = trainer.registry.registered[child.id]
+    assert (lineage.base, lineage.data_digest) == (Location("/models/starter"), "sha256:p")
+    assert {digest: len(prints) for digest, prints in lineage.drawn.items()} == {"sha256:t": 1000}
 
 
 @pytest.mark.parametrize("now", [{}, {"composed/train": "sha256:another"}], ids=["gone", "changed"])

@@ -1,16 +1,19 @@
 """Checkpoints are scored by evaluations beside the run, over memory; a test plays the job and the evaluations."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from ratchet_kit import projects
 from ratchet_kit.errors import FailedPrecondition, InvalidArgument, Unavailable, invalid
-from ratchet_kit.names import VersionRef
-from trainer_service.domain.run.checkpoint import Checkpoint
+from ratchet_kit.faults import Faults
+from ratchet_kit.names import Location, VersionRef
+from trainer_service import convert
+from trainer_service.domain.run.checkpoint import Checkpoint, superseded
 from trainer_service.domain.run.run import Phase, Run, State, Step
-from trainer_service.domain.spec.spec import ProblemSetRef, Validation, ValidationSet
+from trainer_service.domain.spec.spec import Keep, ParentCheckpoint, ProblemSetRef, Validation, ValidationSet
 from trainer_service.domain.work.validating import TOO_SLOW
 
 from ..driving import driving, submitted
@@ -21,7 +24,9 @@ SUITE = Validation((ValidationSet(ProblemSetRef("mine/test"), 0.7), ValidationSe
 @pytest.fixture
 async def run(trainer: Any, make_spec: Any) -> Run:
     """Of three steps; its job has begun."""
-    created: Run = await trainer.create("r1", make_spec(steps=3, output_model="coder", validate=SUITE))
+    created: Run = await trainer.create(
+        "r1", make_spec(steps=3, output_model="coder", validate=SUITE, keep=Keep(last=0))
+    )
     async with driving(trainer, created.id):
         await submitted(trainer, created, 1)
     await trainer.reports.started(created.id, 1)
@@ -84,6 +89,114 @@ async def test_exports_that_are_not_the_best_any_more_are_deleted(trainer: Any, 
         ("", 0.25),
     ]
     assert (await trainer.runs.get(run.id)).best_checkpoint.step == 2
+
+
+@pytest.mark.parametrize(
+    ("keep", "gone"),
+    [(Keep(1, 1), [1, 2, 4]), (Keep(0, 1), [1, 2, 4, 5]), (Keep(2, 1), [1, 2]), (Keep(1, 2), [1, 4]), (Keep(9, 1), [])],
+)
+def test_the_newest_and_the_best_are_kept(clock: Any, keep: Keep, gone: list[int]) -> None:
+    scores = {1: 0.1, 2: 0.5, 3: 0.9, 4: 0.2, 5: 0.3}
+    made = [Checkpoint(step, f"/exports/{step}", "sha256:1", clock.now(), score) for step, score in scores.items()]
+    assert [one.step for one in superseded(made, keep)] == gone
+
+
+async def test_a_run_that_validates_itself_keeps_what_it_says(trainer: Any, make_spec: Any) -> None:
+    run = await begun(trainer, make_spec(steps=9, keep=Keep(last=1, best=1)))
+    for number, score in ((1, 0.5), (2, 0.75), (3, 0.25), (4, 0.125)):
+        await saved(trainer, run, number, score)
+        await trainer.validating.look()
+    assert trainer.folders.removed_exports == ["/exports/step-1", "/exports/step-3"]
+    assert [one.uri for one in await trainer.store.checkpoints(run.id, 9, -1)] == [
+        "",
+        "/exports/step-2",
+        "",
+        "/exports/step-4",
+    ]
+
+
+async def test_a_run_of_old_keeps_all(trainer: Any, make_spec: Any) -> None:
+    run = await begun(trainer, make_spec(steps=9))
+    await trainer.store.change(run.id, lambda run: replace(run, spec=replace(run.spec, keep=None)))
+    for number in (1, 2, 3):
+        await saved(trainer, run, number, 0.5)
+        await trainer.validating.look()
+    assert trainer.folders.removed_exports == []
+
+
+async def test_at_its_end_a_run_deletes_what_it_does_not_keep(trainer: Any, make_spec: Any) -> None:
+    run = await begun(trainer, make_spec(steps=9, keep=Keep(last=0)))
+    async with driving(trainer, run.id) as driver:
+        for number, score in ((1, 0.5), (2, 0.25)):
+            await saved(trainer, run, number, score)
+        await trainer.runs.cancel(run.id)
+        trainer.jobs.end(run.id, 1)
+        await asyncio.wait_for(driver, 5)
+    assert trainer.folders.removed_exports == ["/exports/step-2"]
+
+
+async def test_what_another_run_starts_from_is_kept_while_that_is_under_way(trainer: Any, make_spec: Any) -> None:
+    run = await begun(trainer, make_spec(steps=9, keep=Keep(last=1)))
+    await saved(trainer, run, 1, 0.5)
+    export = replace(trainer.folders.models["/models/starter"], ref=Location("/exports/step-1"))
+    trainer.folders.models["/exports/step-1"] = export
+    child = await trainer.create("r9", make_spec(base=None, parent=ParentCheckpoint(run.id, 1)))
+    assert child.spec.base == Location("/exports/step-1")
+    await saved(trainer, run, 2, 0.75)
+    await trainer.validating.look()
+    assert trainer.folders.removed_exports == []
+    await trainer.runs.cancel(run.id)
+    with pytest.raises(FailedPrecondition, match=f"run {child.id} starts from step 1 of run {run.id}"):
+        await trainer.runs.delete(run.id)
+
+
+@pytest.mark.parametrize(
+    ("parent", "field", "fault"),
+    [
+        (("run_none", 1), "spec.parent.run_id", "no run"),
+        (("", 2), "spec.parent.step", "must be a step whose model is there"),
+    ],
+)
+async def test_a_parent_that_leads_nowhere_is_a_fault(
+    trainer: Any, make_spec: Any, parent: tuple[str, int], field: str, fault: str
+) -> None:
+    run = await begun(trainer, make_spec(steps=9))
+    await saved(trainer, run, 1, 0.5)
+    with pytest.raises(InvalidArgument) as refused:
+        await trainer.create("r9", make_spec(base=None, parent=ParentCheckpoint(parent[0] or run.id, parent[1])))
+    (said,) = [one for one in refused.value.violations if one.field == field]
+    assert fault in said.description
+
+
+async def test_the_spec_of_a_run_can_be_sent_again_with_a_parent(trainer: Any, make_spec: Any) -> None:
+    """As `ratchet runs resume --from` does."""
+    run = await begun(trainer, make_spec(steps=9))
+    await saved(trainer, run, 1, 0.5)
+    trainer.folders.models["/exports/step-1"] = trainer.folders.models["/models/starter"]
+    message = convert.spec_to_proto(run.spec)
+    message.ClearField("base")
+    message.parent.run_id, message.parent.step = run.id, 1
+    faults = Faults()
+    child = await trainer.create("r9", convert.spec_from_proto(message, faults))
+    assert child.spec.keep == Keep()
+    assert child.spec.parent == ParentCheckpoint(run.id, 1, run.spec.base, (run.spec.problems,))
+    assert convert.spec_to_proto(child.spec).parent == message.parent
+
+
+async def begun(trainer: Any, spec: Any) -> Run:
+    run: Run = await trainer.create("r2", spec)
+    async with driving(trainer, run.id):
+        await submitted(trainer, run, 1)
+    await trainer.reports.started(run.id, 1)
+    return run
+
+
+async def saved(trainer: Any, run: Run, number: int, score: float) -> None:
+    """A step of a run that validates itself, with its checkpoint."""
+    now = trainer.clock.now()
+    await trainer.reports.step(run.id, Step(number, {"loss": 1.0}, f"sha256:{number}", now, 1))
+    made = Checkpoint(number, f"/exports/step-{number}", f"sha256:{number}", now, score)
+    await trainer.reports.checkpoint(run.id, 1, made)
 
 
 async def test_the_newest_checkpoint_takes_the_turn_of_those_that_wait(trainer: Any, make_spec: Any) -> None:

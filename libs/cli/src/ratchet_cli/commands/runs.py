@@ -188,6 +188,7 @@ def show_run(id: Id, as_json: JsonFlag = False) -> None:
         ("started", when(run.start_time)),
         ("ended", when(run.end_time)),
         ("base", model_name(run.spec.base)),
+        ("parent", run_words.parent(run.spec) or "-"),
         ("algorithm", run_words.algorithm(run.spec)),
         *view.learned(run.spec),
         ("prompts", run_words.form(run.spec.prompt_form)),
@@ -284,10 +285,27 @@ def cancel_run(id: Id, as_json: JsonFlag = False) -> None:
 
 
 @app.command("resume")
-def resume_run(id: Id, as_json: JsonFlag = False) -> None:
-    """Resume a failed or cancelled run from its last checkpoint."""
+def resume_run(
+    id: Id,
+    step: Annotated[
+        int | None,
+        typer.Option("--from", help="Step with a model: a new run goes on from it, with a new optimizer.", min=1),
+    ] = None,
+    fields: Annotated[
+        list[str], typer.Option("--set", help="With --from: a field of the new run, as KEY=VALUE; repeat for more.")
+    ] = [],  # noqa: B006
+    as_json: JsonFlag = False,
+) -> None:
+    """Resume a failed or cancelled run from its last checkpoint; or start a new run from one of a run's steps."""
+    if step is None and fields:
+        raise CommandError("--set: it needs --from STEP, since a run goes on as it was made.", code=2)
     with Client() as client:
-        run = client.runs.resume(id)
+        if step is None:
+            run = client.runs.resume(id)
+        else:
+            spec = view.continued(client.runs.get(id).spec, id, step)
+            override(spec, fields)
+            run = client.runs.create(spec)
     print_json(run) if as_json else say(f"{run.id} {state_name(run)}")
 
 

@@ -61,6 +61,17 @@ def hyperparameters(spec: pb.RunSpec) -> Iterator[tuple[str, object]]:
         yield field.name, f"{named:g}" if isinstance(named, float) else named
 
 
+def continued(spec: pb.RunSpec, run_id: str, step: int) -> pb.RunSpec:
+    """The spec of a run that goes on from a step of run `run_id`, whose spec is given, for the steps that are left."""
+    going = pb.RunSpec()
+    going.CopyFrom(spec)
+    for name in ("base", "profile_steps", "environment_digest"):
+        going.ClearField(name)
+    going.parent.CopyFrom(pb.ParentCheckpoint(run_id=run_id, step=step))
+    going.steps = max(1, spec.steps - step)
+    return going
+
+
 def curves(steps: Sequence[pb.Step]) -> list[tuple[str, str, str, str]]:
     """A row for each metric of CURVES that the steps have: its name, the first value, the last, and a line of blocks
     from its least to its greatest, of WIDTH values at most (means of as many steps each)."""

@@ -169,7 +169,8 @@ async def test_in_bfloat16_as_on_gpus(hyper: Hyperparameters, world: World, run_
     await world.finish(world.job(run_spec(hyperparameters=hyper, steps=1), dtype="bfloat16"))
     assert sorted(world.reports.steps) == [1]
     [checkpoint] = world.reports.checkpoints.values()
-    assert policy_id.of_folder(Path(checkpoint.uri)) == checkpoint.policy_id
+    exported, sent = policy_id.of_folder(Path(checkpoint.uri)), world.reports.steps[1].policy_id
+    assert exported == checkpoint.policy_id == sent
 
 
 async def test_a_sampler_and_a_loss_of_ones_own_train(

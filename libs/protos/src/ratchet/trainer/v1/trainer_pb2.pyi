@@ -971,6 +971,8 @@ class RunSpec(_message.Message):
     FOLLOW_PROBLEMS_FIELD_NUMBER: _builtins.int
     BUDGET_FIELD_NUMBER: _builtins.int
     VALIDATE_FIELD_NUMBER: _builtins.int
+    KEEP_FIELD_NUMBER: _builtins.int
+    PARENT_FIELD_NUMBER: _builtins.int
     display_name: _builtins.str
     """A name for people."""
     algorithm: Global___Algorithm.ValueType
@@ -1098,6 +1100,16 @@ class RunSpec(_message.Message):
         with the best score over the suite is exported. Not for REWARD_MODEL.
         """
 
+    @_builtins.property
+    def keep(self) -> Global___Keep:
+        """Exported models of its steps that are kept, during the run and after. Absent: {last: 1, best: 1}."""
+
+    @_builtins.property
+    def parent(self) -> Global___ParentCheckpoint:
+        """Starts from the exported model of this step of another run, in place of `base`, which GetRun then shows. The
+        optimizer and the order of the problems start anew. INVALID_ARGUMENT for a step without a model.
+        """
+
     def __init__(
         self,
         *,
@@ -1138,10 +1150,12 @@ class RunSpec(_message.Message):
         follow_problems: _builtins.bool = ...,
         budget: _builtins.float | None = ...,
         validate: Global___Validation | None = ...,
+        keep: Global___Keep | None = ...,
+        parent: Global___ParentCheckpoint | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_budget", b"_budget", "_checkpoint_every", b"_checkpoint_every", "_kept_groups", b"_kept_groups", "_max_tokens", b"_max_tokens", "_validate_every", b"_validate_every", "base", b"base", "budget", b"budget", "checkpoint_every", b"checkpoint_every", "curriculum", b"curriculum", "environment", b"environment", "examples", b"examples", "hyperparameters", b"hyperparameters", "kept_groups", b"kept_groups", "max_tokens", b"max_tokens", "pairs", b"pairs", "problems", b"problems", "resources", b"resources", "reward", b"reward", "thresholds", b"thresholds", "validate", b"validate", "validate_every", b"validate_every", "validation_pairs", b"validation_pairs", "validation_problems", b"validation_problems"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_budget", b"_budget", "_checkpoint_every", b"_checkpoint_every", "_kept_groups", b"_kept_groups", "_max_tokens", b"_max_tokens", "_validate_every", b"_validate_every", "base", b"base", "budget", b"budget", "checkpoint_every", b"checkpoint_every", "curriculum", b"curriculum", "environment", b"environment", "examples", b"examples", "hyperparameters", b"hyperparameters", "keep", b"keep", "kept_groups", b"kept_groups", "max_tokens", b"max_tokens", "pairs", b"pairs", "parent", b"parent", "problems", b"problems", "resources", b"resources", "reward", b"reward", "thresholds", b"thresholds", "validate", b"validate", "validate_every", b"validate_every", "validation_pairs", b"validation_pairs", "validation_problems", b"validation_problems"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_budget", b"_budget", "_checkpoint_every", b"_checkpoint_every", "_kept_groups", b"_kept_groups", "_max_tokens", b"_max_tokens", "_validate_every", b"_validate_every", "algorithm", b"algorithm", "all_answers", b"all_answers", "base", b"base", "budget", b"budget", "chat_template", b"chat_template", "checkpoint_every", b"checkpoint_every", "curriculum", b"curriculum", "display_name", b"display_name", "environment", b"environment", "environment_digest", b"environment_digest", "examples", b"examples", "follow_problems", b"follow_problems", "forgeable_rewards", b"forgeable_rewards", "hyperparameters", b"hyperparameters", "kept_groups", b"kept_groups", "loggers", b"loggers", "max_tokens", b"max_tokens", "output_model", b"output_model", "pairs", b"pairs", "plugins", b"plugins", "priority", b"priority", "problems", b"problems", "profile_steps", b"profile_steps", "prompt_form", b"prompt_form", "refuse_long_prompts", b"refuse_long_prompts", "resources", b"resources", "reward", b"reward", "seed", b"seed", "steps", b"steps", "system", b"system", "thresholds", b"thresholds", "tracker_project", b"tracker_project", "validate", b"validate", "validate_every", b"validate_every", "validation_pairs", b"validation_pairs", "validation_problems", b"validation_problems", "verl_overrides", b"verl_overrides"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_budget", b"_budget", "_checkpoint_every", b"_checkpoint_every", "_kept_groups", b"_kept_groups", "_max_tokens", b"_max_tokens", "_validate_every", b"_validate_every", "algorithm", b"algorithm", "all_answers", b"all_answers", "base", b"base", "budget", b"budget", "chat_template", b"chat_template", "checkpoint_every", b"checkpoint_every", "curriculum", b"curriculum", "display_name", b"display_name", "environment", b"environment", "environment_digest", b"environment_digest", "examples", b"examples", "follow_problems", b"follow_problems", "forgeable_rewards", b"forgeable_rewards", "hyperparameters", b"hyperparameters", "keep", b"keep", "kept_groups", b"kept_groups", "loggers", b"loggers", "max_tokens", b"max_tokens", "output_model", b"output_model", "pairs", b"pairs", "parent", b"parent", "plugins", b"plugins", "priority", b"priority", "problems", b"problems", "profile_steps", b"profile_steps", "prompt_form", b"prompt_form", "refuse_long_prompts", b"refuse_long_prompts", "resources", b"resources", "reward", b"reward", "seed", b"seed", "steps", b"steps", "system", b"system", "thresholds", b"thresholds", "tracker_project", b"tracker_project", "validate", b"validate", "validate_every", b"validate_every", "validation_pairs", b"validation_pairs", "validation_problems", b"validation_problems", "verl_overrides", b"verl_overrides"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__budget: _TypeAlias = _typing.Literal["budget"]  # noqa: Y015
     _WhichOneofArgType__budget: _TypeAlias = _typing.Literal["_budget", b"_budget"]  # noqa: Y015
@@ -1165,6 +1179,63 @@ class RunSpec(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__validate_every) -> _WhichOneofReturnType__validate_every | None: ...
 
 Global___RunSpec: _TypeAlias = RunSpec  # noqa: Y015
+
+@_typing.final
+class Keep(_message.Message):
+    """Exported models that are kept; a step that is in neither number loses its model as soon as another takes its place."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LAST_FIELD_NUMBER: _builtins.int
+    BEST_FIELD_NUMBER: _builtins.int
+    last: _builtins.int
+    """Newest ones. Absent: 1."""
+    best: _builtins.int
+    """The ones with the best validation scores, at least 1. Absent: 1."""
+    def __init__(
+        self,
+        *,
+        last: _builtins.int | None = ...,
+        best: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_best", b"_best", "_last", b"_last", "best", b"best", "last", b"last"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_best", b"_best", "_last", b"_last", "best", b"best", "last", b"last"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__best: _TypeAlias = _typing.Literal["best"]  # noqa: Y015
+    _WhichOneofArgType__best: _TypeAlias = _typing.Literal["_best", b"_best"]  # noqa: Y015
+    _WhichOneofReturnType__last: _TypeAlias = _typing.Literal["last"]  # noqa: Y015
+    _WhichOneofArgType__last: _TypeAlias = _typing.Literal["_last", b"_last"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__best) -> _WhichOneofReturnType__best | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__last) -> _WhichOneofReturnType__last | None: ...
+
+Global___Keep: _TypeAlias = Keep  # noqa: Y015
+
+@_typing.final
+class ParentCheckpoint(_message.Message):
+    """A step of a run that another run starts from."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUN_ID_FIELD_NUMBER: _builtins.int
+    STEP_FIELD_NUMBER: _builtins.int
+    run_id: _builtins.str
+    step: _builtins.int
+    def __init__(
+        self,
+        *,
+        run_id: _builtins.str = ...,
+        step: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["run_id", b"run_id", "step", b"step"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ParentCheckpoint: _TypeAlias = ParentCheckpoint  # noqa: Y015
 
 @_typing.final
 class Validation(_message.Message):
@@ -1603,9 +1674,7 @@ class Checkpoint(_message.Message):
     UNSCORED_FIELD_NUMBER: _builtins.int
     step: _builtins.int
     uri: _builtins.str
-    """Folder or URL of the Hugging Face export. Empty: it was deleted, because another one has a better score
-    (RunSpec.validate).
-    """
+    """Folder or URL of the Hugging Face export. Empty: it was deleted, because others took its place (RunSpec.keep)."""
     policy_id: _builtins.str
     validation_score: _builtins.float
     """Mean validation score (RL: reward, SFT: minus the loss; RunSpec.validate: pass@1 of the suite), if it was validated."""

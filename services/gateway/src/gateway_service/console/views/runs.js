@@ -159,6 +159,7 @@ async function overview({ host, id, signal }) {
         ["steps", bar(now.step, spec.steps)],
         ["algorithm", word(spec.algorithm, "ALGORITHM_")],
         ["base", model(spec.base)],
+        ["parent", spec.parent && `step ${spec.parent.step} of ${spec.parent.run_id}`],
         ["version", versionLink(now.version)],
         [
           "best checkpoint",

@@ -17,7 +17,7 @@ from trainer_service.domain.spec.algorithms import ALGORITHMS, Algorithm
 from trainer_service.domain.spec.hyperparameters import Hyperparameters
 from trainer_service.domain.spec.limits import Limits
 from trainer_service.domain.spec.plugins import pinned
-from trainer_service.domain.spec.spec import Passes, PromptForm, Resources, RunSpec
+from trainer_service.domain.spec.spec import Keep, Passes, PromptForm, Resources, RunSpec
 
 LOGGERS = ("console",)
 KEPT_GROUPS = 16
@@ -69,6 +69,7 @@ def complete(spec: RunSpec, found: Found, limits: Limits) -> RunSpec:
         priority=spec.priority or Priority.NORMAL,
         kept_groups=KEPT_GROUPS if spec.kept_groups is None and algorithm and algorithm.is_online else spec.kept_groups,
         environment=spec.environment.completed(found.environment) if spec.environment else None,
+        keep=spec.keep or Keep(),
     )
 
 

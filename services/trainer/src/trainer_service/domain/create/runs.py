@@ -9,6 +9,7 @@ from ratchet_kit.errors import FailedPrecondition, NotFound
 from ratchet_kit.faults import Faults
 from ratchet_kit.idempotency import Request
 from ratchet_kit.ids import new_id
+from ratchet_kit.names import Location
 from ratchet_kit.pages import Page
 from ratchet_kit.storage import SPARE_BYTES
 from ratchet_kit.times import Clock
@@ -26,12 +27,14 @@ from trainer_service.domain.run.run import Run, RunId, Step
 from trainer_service.domain.run.run_updates import RunUpdates
 from trainer_service.domain.run.sample import SampleStore
 from trainer_service.domain.spec.limits import Limits
-from trainer_service.domain.spec.spec import RunSpec
+from trainer_service.domain.spec.spec import ParentCheckpoint, RunSpec
 
 WATCH_POLL = timedelta(seconds=1)
 WATCH_STEPS = 500
 """Steps that one message of WatchRun holds at most."""
 READ_BYTES = 1 << 20
+_NAMED = 10
+"""Steps of a parent that a fault names."""
 COPIES = 8
 """Of a float32 base that a run's folder holds while it saves, at least: the last checkpoint and the new one, each with
 the weights and two moments of Adam, and two exports."""
@@ -96,7 +99,7 @@ class Runs:
         request = Request.of(request_id, spec)
         if known := await self._store.made_by(request):
             return known
-        spec = await self._references.expand(spec, faults)
+        spec = await self._references.expand(await self._from_parent(spec, faults), faults)
         found = await self._references.find(spec, faults)
         completed = defaults.complete(spec, found, self._limits)
         validation.check(completed, found, self._limits, faults)
@@ -124,6 +127,24 @@ class Runs:
             await self._announce(run)
             await self._enqueue(run)
         return stored
+
+    async def _from_parent(self, spec: RunSpec, faults: Faults) -> RunSpec:
+        """With the model of its parent as base, if it has one."""
+        if spec.parent is None:
+            return spec
+        faults.unless(spec.base is None, "base", "must be absent: the run starts from the checkpoint of `parent`")
+        try:
+            run = await self.get(RunId(spec.parent.run_id))
+            there = [one for one in await self._store.checkpoints(run.id, run.spec.steps + 1, -1) if one.uri]
+        except NotFound as error:
+            faults.add("parent.run_id", error.message)
+            return spec
+        model = next((one for one in there if one.step == spec.parent.step), None)
+        if model is None:
+            steps = ", ".join(str(one.step) for one in there[-_NAMED:]) or "none"
+            faults.add("parent.step", f"must be a step whose model is there (run {run.id}: {steps}); `keep` keeps more")
+            return spec
+        return replace(spec, base=Location(model.uri), parent=_as_parent(run, spec.parent.step))
 
     async def _require_space(self, base: FoundModel | None, lora_rank: int) -> None:
         copies = LORA_COPIES if lora_rank else COPIES
@@ -177,11 +198,16 @@ class Runs:
 
         Raises:
             NotFound: no such run.
-            FailedPrecondition: it is under way.
+            FailedPrecondition: it is under way, or another run is that starts from one of its checkpoints.
             Unavailable: its job cannot be stopped now; the run is kept.
         """
         run = await self._store.get(id)
         run.check_deletable()
+        for one in await self._store.unfinished():
+            if one.spec.parent and one.spec.parent.run_id == id:
+                raise FailedPrecondition(
+                    f"run {one.id} starts from step {one.spec.parent.step} of run {id}: cancel it first"
+                )
         await self._jobs.stop(id, run.attempt)
         await self._policies.release(id, run.attempt)
         await self._samples.remove(id)
@@ -267,6 +293,16 @@ class Runs:
     async def _announce(self, run: Run) -> None:
         self._updates.announce(run.id)
         await self._events.changed(run)
+
+
+def _as_parent(run: Run, step: int) -> ParentCheckpoint:
+    before = run.spec.parent or ParentCheckpoint("", 0, run.spec.base)
+    problems, pairs = before.problems, before.pairs
+    if run.spec.pairs:
+        pairs = (*pairs, run.spec.pairs)
+    else:
+        problems = (*problems, run.spec.problems, *(one.problems for one in run.drawn_by(step)))
+    return ParentCheckpoint(run.id, step, before.base, problems, pairs)
 
 
 def _gigabytes(size: int) -> str:

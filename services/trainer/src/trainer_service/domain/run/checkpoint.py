@@ -6,6 +6,7 @@ from datetime import datetime
 
 from ratchet_kit.errors import FailedPrecondition
 from ratchet_kit.statistics import Estimate
+from trainer_service.domain.spec.spec import Keep
 
 SCORE = "validation_score"
 """The metric of a step that has the score of its checkpoint."""
@@ -75,6 +76,15 @@ class Checkpoint:
     def _require_open(self) -> None:
         if not self.awaits_score:
             raise FailedPrecondition(f"the checkpoint of step {self.step} has its score, or gets none")
+
+
+def superseded(checkpoints: Sequence[Checkpoint], keep: Keep) -> list[Checkpoint]:
+    """Checkpoints whose models are there and not to be kept, in order of their steps. The best one is always kept."""
+    there = sorted((c for c in checkpoints if c.uri), key=lambda c: c.step)
+    ranked = sorted((c for c in there if c.is_scored), key=lambda c: (c.validation_score or 0.0, c.step))
+    newest = there[-keep.last :] if keep.last else []
+    kept = {c.step for c in (*newest, *ranked[-keep.best :], *filter(None, [best(there)]))}
+    return [c for c in there if c.step not in kept]
 
 
 def best(checkpoints: Sequence[Checkpoint]) -> Checkpoint | None:

@@ -49,6 +49,30 @@ class Validation:
     """Completions per problem."""
 
 
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """The exported models that a run keeps."""
+
+    last: int = 1
+    """The newest ones."""
+    best: int = 1
+    """The ones with the best scores."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParentCheckpoint:
+    """The step of another run that a run starts from. The rest is known once the run is made."""
+
+    run_id: str
+    step: int
+    base: AnyModel | None = None
+    """The model that the first of its ancestors started from."""
+    problems: tuple[ProblemSetRef, ...] = ()
+    """Sets that the export has learned from, by the run and its ancestors."""
+    pairs: tuple[ProblemSetRef, ...] = ()
+    """The same of pairs."""
+
+
 class PromptForm(StrEnum):
     """How a problem is put to a model."""
 
@@ -156,6 +180,10 @@ class RunSpec:
     """Newer versions of the data set `problems` are drawn from as they become READY."""
     validate: Validation | None = None
     """Checkpoints are evaluated beside the run; None: the job validates them on the set that they are `chosen_by`."""
+    keep: Keep | None = None
+    """None, of a run that was made before there was a choice: all, and with `validate` the best."""
+    parent: ParentCheckpoint | None = None
+    """None: it starts from a `base` that the request names."""
 
     @property
     def learned(self) -> ProblemSetRef:

@@ -291,6 +291,7 @@ class Driver:
         await self._stop_job(run)
         if run.spec.validate:
             await self._validating.abandon(run)
+        await self._validating.tidy(run)
         if run.state is State.SUCCEEDED:
             await self._folders.tidy(run.id)
 

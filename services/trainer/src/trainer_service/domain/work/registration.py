@@ -97,10 +97,14 @@ class Registration:
         learned = await self._fingerprints(spec.learned, is_pairs=spec.pairs is not None)
         newer = [one.problems for one in run.drawn_by(best.step)]
         drawn = {ref.digest: await self._fingerprints(ref) for ref in newer}
+        if before := spec.parent:
+            drawn |= {ref.digest: await self._fingerprints(ref) for ref in before.problems}
+            drawn |= {ref.digest: await self._fingerprints(ref, is_pairs=True) for ref in before.pairs}
+            drawn.pop(spec.learned.digest, None)
         selection = await self._selection(run, best)
         self._known = {ref: prints for ref, prints in self._known.items() if ref in (spec.learned, chosen_by, *newer)}
         return Lineage(
-            base=spec.base,
+            base=(spec.parent and spec.parent.base) or spec.base,
             run_id=run.id,
             data_digest=spec.learned.digest,
             config_digest=config_digest(spec),

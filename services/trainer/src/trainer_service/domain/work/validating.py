@@ -15,10 +15,11 @@ from ratchet_kit.retry import OUTSIDE
 from ratchet_kit.times import Clock
 from ratchet_kit.work import Priority, Queue, enqueue, surviving
 from trainer_service.domain.inputs.ports import ModelFolders
-from trainer_service.domain.run.checkpoint import Checkpoint, best
+from trainer_service.domain.run.checkpoint import Checkpoint, superseded
 from trainer_service.domain.run.ports import RunStore
 from trainer_service.domain.run.run import Run
 from trainer_service.domain.run.run_updates import RunUpdates
+from trainer_service.domain.spec.spec import Keep
 from trainer_service.domain.work.ports import Evaluations, Measured
 
 log = get_logger(__name__)
@@ -49,11 +50,10 @@ class Validating:
         self._clock = clock
 
     async def look(self) -> None:
-        """At all runs whose checkpoints are evaluated. Raises Unavailable."""
+        """At all runs that are under way. Raises Unavailable."""
         for run in await self._store.unfinished():
-            if run.spec.validate:
-                with surviving("validate", run_id=run.id), projects.of_owner(run.id):
-                    await self.advance(run)
+            with surviving("validate", run_id=run.id), projects.of_owner(run.id):
+                await (self.advance(run) if run.spec.validate else self.tidy(run))
 
     async def awaits(self, run: Run) -> bool:
         """True while a checkpoint of the run is to get a score. Raises Unavailable."""
@@ -69,7 +69,7 @@ class Validating:
             await self._leave_unscored(run, one, "a newer checkpoint took its turn", TOO_SLOW)
         next_ones = waiting[-max(free, 1) :]
         waits += [await self._begin(run, one) if free > 0 else f"step {one.step}: not begun" for one in next_ones]
-        await self._delete_exports(run)
+        await self.tidy(run)
         if (await self._store.get(run.id)).trained_time:
             await self._wait(run, "; ".join(filter(None, waits)))
 
@@ -78,6 +78,19 @@ class Validating:
         for one in await self._checkpoints(run):
             if one.evaluation_id and one.awaits_score:
                 await self._evaluations.cancel(one.evaluation_id)
+
+    async def tidy(self, run: Run) -> None:
+        """Deletes the exports that the run does not keep. Raises Unavailable."""
+        keep = run.spec.keep or (Keep(last=0) if run.spec.validate else None)
+        if keep is None:
+            return
+        parents = [one.spec.parent for one in await self._store.unfinished() if one.spec.parent]
+        bases = {one.step for one in parents if one.run_id == run.id}
+        # Whatever is scored later, what is not among the best of these never is.
+        for one in superseded(await self._checkpoints(run), keep):
+            if one.step not in bases and not (run.spec.validate and one.awaits_score):
+                await self._folders.remove_export(run.id, one.uri)
+                await self._change(run, one, partial(Checkpoint.deleted, uri=one.uri))
 
     async def _score(self, run: Run, one: Checkpoint) -> str:
         """How far its evaluation is; empty once that is over."""
@@ -132,14 +145,6 @@ class Validating:
 
         await self._store.change_checkpoint(run.id, one.step, change, then)
         self._updates.announce(run.id)
-
-    async def _delete_exports(self, run: Run) -> None:
-        checkpoints = await self._checkpoints(run)  # whatever is scored later, what is not the best of these never is
-        kept = best(checkpoints)
-        for one in checkpoints:
-            if one.uri and not one.awaits_score and one != kept:
-                await self._folders.remove_export(run.id, one.uri)
-                await self._change(run, one, partial(Checkpoint.deleted, uri=one.uri))
 
     async def _wait(self, run: Run, waits_for: str) -> None:
         before = await self._store.get(run.id)

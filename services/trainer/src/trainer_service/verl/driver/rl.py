@@ -31,6 +31,8 @@ def run(session: Session, loading: Future[None]) -> None:
     OmegaConf.resolve(config)
     put_on_record(session, config)
 
+    if loading.done():
+        loading.result()  # an engine that can never load ends the run before ranks are made
     try:
         with ThreadPoolExecutor(max_workers=1) as pool:
             queue = pool.submit(transfer_queue.init, config.transfer_queue)

@@ -55,6 +55,7 @@ from trainer_service.verl.driver.samplers import (
 )
 from trainer_service.verl.driver.step_sampling import FAULTS, Replay
 from trainer_service.verl.driver.validation import Validated, validate
+from trainer_service.verl.precision import round_weights
 from trainer_service.verl.rank.losses import ENTROPY, GAP_MEAN
 from trainer_service.verl.rank.worker import ActorWorker
 
@@ -362,7 +363,7 @@ class RatchetTrainer(PPOTrainerSync):
             score, interval = (self._validated.score, self._validated.interval) if self._validated else (None, None)
             kept.result()  # a step that is saved is not repeated
             model = self._session.checkpoints.folder(step) / "actor" / "huggingface"
-            # What the engine was sent is rounded to its precision; what is exported is not.
+            round_weights(model, self._session.job.dtype)
             self._session.keep(step, model, policy_id.of_folder(model), score, interval)
         self._session.end_step(step)
         self._session.reporter.phase(Phase.GENERATING)

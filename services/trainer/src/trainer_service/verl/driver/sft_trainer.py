@@ -27,6 +27,7 @@ from trainer_service.job.run.faults import check_data
 from trainer_service.job.samples.prompt_limits import left_out
 from trainer_service.job.session import Session
 from trainer_service.verl import metrics as names
+from trainer_service.verl.precision import round_weights
 
 VALIDATION_LOSS = "val/loss"
 CHECKPOINT_TIME = "timing_s/save_checkpoint"
@@ -116,6 +117,7 @@ class StepEnd:
             session.require_space()
             self._handler.save_checkpoint(step=step)
             self._finish(model)
+            round_weights(model, session.job.dtype)
             identity = policy_id.of_folder(model)
             took = time.monotonic() - started
         if self._measure and session.schedule.is_validated(step):

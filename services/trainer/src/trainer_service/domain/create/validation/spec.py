@@ -63,6 +63,9 @@ def check(spec: RunSpec, found: Found, limits: Limits, faults: Faults) -> None:
         " run, too",
     ):
         faults.bounds("budget", spec.budget, above=0)
+    if spec.keep is not None:
+        faults.bounds("keep.last", spec.keep.last, at_least=0)
+        faults.bounds("keep.best", spec.keep.best, at_least=1)
     _check_resources(spec, limits, faults.under("resources"))
     _check_names(spec, limits, faults)
     data.check_form(spec, found, faults)
