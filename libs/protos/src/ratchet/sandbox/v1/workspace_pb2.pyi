@@ -168,7 +168,7 @@ class CreateWorkspaceRequest(_message.Message):
     caller: _builtins.str
     """Owner of the workspace: only this caller sees it. Unset: the peer's address, as in Execute."""
     copy_of: _builtins.str
-    """Workspace of the caller whose files, and none of its processes, the new one begins with. It waits for its turn there."""
+    """Workspace of the caller whose files the new one begins with, without its processes. It waits for its turn there."""
     @_builtins.property
     def limits(self) -> Global___WorkspaceLimits: ...
     @_builtins.property
