@@ -61,7 +61,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         try:
             for command in ([*provider, json.dumps(MEMBERS)], [sys.executable, "-m", "gateway_service.main"]):
                 started += [subprocess.Popen(command, env=environment, stdout=log, stderr=log)]
-            until(lambda: answers(f"{place.issuer}/.well-known/openid-configuration") and answers(place.console), 60)
+            until(lambda: answers(f"{place.issuer}/.well-known/openid-configuration") and answers(place.console))
             yield place
         finally:
             for process in started:
