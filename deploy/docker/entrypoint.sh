@@ -6,8 +6,4 @@ case "$SERVICE" in gateway | sandbox) http=HTTP_PORT=8080 ;; *) http= ;; esac
 for default in HOST=0.0.0.0 PORT=50051 METRICS_PORT=9090 $http; do
   printenv "${prefix}_${default%%=*}" >/dev/null || export "${prefix}_$default"
 done
-if [ -n "${RATCHET_SERVICE_TOKEN_DIGEST_FILE:-}" ]; then
-  RATCHET_SERVICE_TOKEN_DIGEST=$(cat "$RATCHET_SERVICE_TOKEN_DIGEST_FILE")
-  export RATCHET_SERVICE_TOKEN_DIGEST
-fi
 exec python -m "${SERVICE}_service.main"

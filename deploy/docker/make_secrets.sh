@@ -11,7 +11,7 @@ mkdir -p /secrets/postgres
 for name in service.token redis.password postgres.password; do make "/secrets/$name"; done
 make /sandbox-secrets/redis.password
 cp /secrets/postgres.password /secrets/postgres/password
-printf %s "$(cat /secrets/service.token)" | sha256sum | cut -d' ' -f1 >/sandbox-secrets/service.digest
+for one in $(cat /secrets/service.token); do printf %s "$one" | sha256sum | cut -d' ' -f1; done >/sandbox-secrets/service.digest
 chown -R 10001 /secrets /sandbox-secrets
 chown -R 999 /secrets/postgres
 chmod 711 /secrets /sandbox-secrets

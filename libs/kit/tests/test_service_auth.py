@@ -1,5 +1,7 @@
 """The token between services, and their certificates."""
 
+import asyncio
+import re
 import stat
 import subprocess
 from pathlib import Path
@@ -89,6 +91,60 @@ def test_a_token_from_a_file_and_bad_ones(tmp_path: Path) -> None:
             service_auth.token(environ)
 
 
+ROOT = Path(__file__).parents[3]
+
+
+def steps() -> list[str]:
+    """The commands of docs/operations.md that change the token, without its pauses."""
+    text = (ROOT / "docs/operations.md").read_text()
+    return [line for line in text.splitlines() if line.startswith("    ") and re.search(r"# [1-5]\. ", line)]
+
+
+async def test_the_token_is_changed_by_the_page_while_all_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A caller, a service and the sandbox, which knows digests alone, go on at each step; at the end the old one is
+    refused by both."""
+    old, file, digest = "o" * 64, tmp_path / "service.token", tmp_path / "service.digest"
+    file.write_text(old)
+    digest.write_text(service_auth.digest_of(old))
+    monkeypatch.setattr(service_auth, "PERIOD", 0.0)
+    monkeypatch.delenv(service_auth.TOKEN)
+    monkeypatch.setenv(service_auth.TOKEN_FILE, str(file))
+    shown: list[str] = []
+
+    async def note(request, context):
+        shown.append(dict(context.invocation_metadata())[TOKEN_HEADER])
+        return request
+
+    async with serving(adding(unary_unary=note)) as service:
+        monkeypatch.setenv(service_auth.DIGEST_FILE, str(digest))
+        async with serving(adding(unary_unary=note)) as sandbox, channel(service) as one, channel(sandbox) as other:
+            calls = [method(one, "unary_unary"), method(other, "unary_unary")]
+            assert len(steps()) == 5
+            for step in steps():
+                await asyncio.to_thread(subprocess.run, ["bash", "-ec", step], cwd=tmp_path, check=True)
+                for call in calls:
+                    assert await call(b"a") == b"a", step
+            new = file.read_text().strip()
+            assert shown == [old] * 4 + [new] * 6
+            for call in calls:
+                with pytest.raises(Unauthenticated), rpc_errors():
+                    await call(b"a", metadata=[(TOKEN_HEADER, old)])
+
+
+async def test_a_file_that_cannot_be_read_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service_auth, "PERIOD", 0.0)
+    file = tmp_path / "token"
+    file.write_text("a" * 40)
+    fresh = service_auth.Fresh(lambda: service_auth.token({service_auth.TOKEN_FILE: str(file)}))
+    for content in ("", "short", "b" * 40 + " short"):
+        file.write_text(content)
+        assert fresh() == "a" * 40
+    file.unlink()
+    assert fresh() == "a" * 40
+    file.write_text("b" * 40)
+    assert fresh() == "b" * 40
+
+
 def certificates(folder: Path) -> dict[str, str]:
     """A CA, and a certificate of it for every service."""
     openssl = ["openssl", "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-batch", "-x509"]
@@ -128,6 +184,38 @@ async def test_with_certificates_a_stranger_is_not_heard(tmp_path: Path, monkeyp
                 assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
 
 
+async def test_certificates_are_changed_while_all_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both authorities, then the new certificate, then the new authority alone: the same channel goes on, and who has
+    the old certificate is not heard any more."""
+    monkeypatch.setattr(service_auth, "PERIOD", 0.0)
+    old, new, used = tmp_path / "old", tmp_path / "new", tmp_path / "used"
+    for folder in (old, new, used):
+        folder.mkdir()
+    certificates(old)
+    certificates(new)
+    for name in ("ca", "cert", "key"):
+        (used / name).write_bytes((old / name).read_bytes())
+        monkeypatch.setenv(f"RATCHET_TLS_{name.upper()}_FILE", str(used / name))
+    stale = service_auth.certificates()
+    assert stale is not None
+    async with serving(adding(unary_unary=echo)) as target, channel(target) as door:
+        call = method(door, "unary_unary")
+        assert await call(b"a") == b"a"
+        (used / "ca").write_bytes((old / "ca").read_bytes() + (new / "ca").read_bytes())
+        assert await call(b"a") == b"a"
+        for name in ("key", "cert"):
+            (used / name).write_bytes((new / name).read_bytes())
+            assert await call(b"a") == b"a", "what does not belong together is not taken"
+        (used / "ca").write_bytes((new / "ca").read_bytes())
+        assert await call(b"a") == b"a"
+        named = [("grpc.ssl_target_name_override", service_auth.TLS_NAME)]
+        credentials = service_auth.channel_credentials(stale._replace(ca=(used / "ca").read_bytes()))
+        async with grpc.aio.secure_channel(target, credentials, options=named) as stranger:
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await method(stranger, "unary_unary")(b"a", metadata=[(TOKEN_HEADER, service_auth.token())], timeout=5)
+            assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
+
+
 def test_half_of_tls_is_a_mistake() -> None:
     with pytest.raises(FailedPrecondition, match="all of"):
-        service_auth.channel_credentials({"RATCHET_TLS_CA_FILE": "/ca"})
+        service_auth.certificates({"RATCHET_TLS_CA_FILE": "/ca"})

@@ -1,8 +1,9 @@
 """Which processes a platform has, and with which settings."""
 
 import stat
+from pathlib import Path
 
-from ratchet_kit.service_auth import DIGEST, TOKEN, digest_of
+from ratchet_kit.service_auth import DIGEST_FILE, TOKEN_FILE, digest_of
 from ratchet_local.environment import of_supervisor
 from ratchet_local.home import Home
 from ratchet_local.ports import Ports
@@ -21,8 +22,10 @@ def test_each_service_gets_its_own_database_and_its_peers(home: Home) -> None:
 def test_services_share_a_token_that_the_sandbox_cannot_show(home: Home) -> None:
     services = {service.name: service.environment for service in plan(home, Ports.from_base(9100), External(), {})}
     token = home.service_token()
-    assert {services[name][TOKEN] for name in ("gateway", "trainer", "rollout", "eval", "registry")} == {token}
-    assert services["sandbox"][DIGEST] == digest_of(token)
+    callers = ("gateway", "trainer", "rollout", "eval", "registry")
+    assert {Path(services[name][TOKEN_FILE]).read_text() for name in callers} == {token}
+    assert Path(services["sandbox"][DIGEST_FILE]).read_text().split() == [digest_of(token)]
+    assert TOKEN_FILE not in services["sandbox"]
     assert not [value for value in services["sandbox"].values() if token in value]
 
 
@@ -72,7 +75,7 @@ def test_services_get_of_a_shell_what_they_read_and_nothing_else(home: Home) -> 
     def who_has(name: str) -> set[str]:
         return {one.name for one in services if name in one.environment}
 
-    assert who_has("RATCHET_SERVICE_TOKEN_FILE") == set()
+    assert "/elsewhere" not in {one.environment.get("RATCHET_SERVICE_TOKEN_FILE") for one in services}
     assert who_has("RATCHET_GATEWAY_ADMIN_KEY") == {"gateway"}
     assert who_has("RATCHET_EVAL_SLOTS") == {"eval"}
     assert who_has("RATCHET_TLS_KEY_FILE") == {one.name for one in services} - {"redis"}

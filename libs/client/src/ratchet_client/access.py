@@ -19,8 +19,8 @@ def service_token() -> str:
         return token
     path = Path(os.environ.get("RATCHET_SERVICE_TOKEN_FILE") or address.home() / TOKEN_FILE)
     try:
-        return path.read_text().strip()
-    except OSError as error:
+        return path.read_text().split()[0]  # while it is changed there are two
+    except (OSError, IndexError) as error:
         raise Unreachable(
             f"The services' token is needed, and {path} cannot be read. Set RATCHET_SERVICE_TOKEN or "
             "RATCHET_SERVICE_TOKEN_FILE."

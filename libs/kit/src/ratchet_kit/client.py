@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any, Self
 
 import grpc
@@ -68,14 +69,17 @@ def channel(
     within `grpc_errors.rpc_errors()` they are those of `ratchet_kit.errors`.
     """
     options = [*_OPTIONS, ("grpc.enable_retries", int(retries))]
-    return _Channel(_open(target, options, traces.client_interceptors()), _Defaults(timeout, stream_timeout))
+    return _Channel(partial(_open, target, options), _Defaults(timeout, stream_timeout))
 
 
-def _open(target: str, options: Sequence[tuple[str, Any]], interceptors: Any = None) -> grpc.aio.Channel:
-    credentials = service_auth.channel_credentials()
-    if credentials is None:
+def _open(
+    target: str, options: Sequence[tuple[str, Any]], certificates: service_auth.Certificates | None
+) -> grpc.aio.Channel:
+    interceptors = traces.client_interceptors()
+    if certificates is None:
         return grpc.aio.insecure_channel(target, options=options, interceptors=interceptors)
     named = [*options, ("grpc.ssl_target_name_override", service_auth.TLS_NAME)]
+    credentials = service_auth.channel_credentials(certificates)
     return grpc.aio.secure_channel(target, credentials, options=named, interceptors=interceptors)
 
 
@@ -85,9 +89,9 @@ async def wait_healthy(target: str, timeout: timedelta = timedelta(seconds=60)) 
     Raises:
         Unavailable: it did not within `timeout`; the text has its last answer.
     """
-    last = "no answer yet"
+    last, certificates = "no answer yet", service_auth.certificates()
     try:
-        async with asyncio.timeout(timeout.total_seconds()), _open(target, _OPTIONS[-3:]) as door:
+        async with asyncio.timeout(timeout.total_seconds()), _open(target, _OPTIONS[-3:], certificates) as door:
             stub = health_pb2_grpc.HealthStub(door)
             while True:
                 try:
@@ -108,7 +112,7 @@ class _Defaults:
     def __init__(self, timeout: timedelta, stream_timeout: timedelta) -> None:
         self._timeout = timeout.total_seconds()
         self._stream_timeout = stream_timeout.total_seconds()
-        self._token = (TOKEN_HEADER, service_auth.token())
+        self._token = service_auth.Fresh(service_auth.token)
 
     def filled(self, call: Any, stream: bool) -> Callable[..., Any]:
         """The same multi-callable, with what is missing filled in."""
@@ -127,7 +131,7 @@ class _Defaults:
         given = list(metadata or ())
         sent = {key for key, _ in given}
         if TOKEN_HEADER not in sent:
-            given.append(self._token)
+            given.append((TOKEN_HEADER, self._token()))
         bound = logs.context()
         return given + [
             (key, str(bound[name])) for name, key in METADATA_OF.items() if bound.get(name) and key not in sent
@@ -135,39 +139,69 @@ class _Defaults:
 
 
 class _Channel(grpc.aio.Channel):
-    """A channel whose calls have defaults. No interceptors: each of grpc.aio's costs a call a task and 0.1 ms."""
+    """A channel whose calls have defaults. No interceptors: each of grpc.aio's costs a call a task and 0.1 ms.
 
-    def __init__(self, channel: grpc.aio.Channel, defaults: _Defaults) -> None:
-        self._channel = channel
+    A channel of gRPC keeps its certificates: when others lie in their files, calls go over a new one. The old one stays
+    open for the calls that are under way.
+    """
+
+    def __init__(
+        self, open: Callable[[service_auth.Certificates | None], grpc.aio.Channel], defaults: _Defaults
+    ) -> None:
+        self._open = open
         self._defaults = defaults
+        self._certificates = service_auth.Fresh(service_auth.certificates)
+        self._opened_with = self._certificates()
+        self._channels = [open(self._opened_with)]
+
+    def _present(self) -> grpc.aio.Channel:
+        if self._opened_with is not None and (found := self._certificates()) != self._opened_with:
+            self._opened_with = found
+            self._channels.append(self._open(found))
+        return self._channels[-1]
+
+    def _calls(self, kind: str, args: Any, options: Any) -> Callable[..., Any]:
+        """A multi-callable, made anew for a new channel."""
+        channel = self._present()
+        made = getattr(channel, kind)(*args, **options)
+
+        def call(*given: Any, **more: Any) -> Any:
+            nonlocal channel, made
+            if channel is not (present := self._present()):
+                channel, made = present, getattr(present, kind)(*args, **options)
+            return made(*given, **more)
+
+        return call
 
     def unary_unary(self, *args: Any, **options: Any) -> Any:
-        return self._defaults.filled(self._channel.unary_unary(*args, **options), stream=False)
+        return self._defaults.filled(self._calls("unary_unary", args, options), stream=False)
 
     def unary_stream(self, *args: Any, **options: Any) -> Any:
-        return self._defaults.filled(self._channel.unary_stream(*args, **options), stream=True)
+        return self._defaults.filled(self._calls("unary_stream", args, options), stream=True)
 
     def stream_unary(self, *args: Any, **options: Any) -> Any:
-        return self._defaults.filled(self._channel.stream_unary(*args, **options), stream=False)
+        return self._defaults.filled(self._calls("stream_unary", args, options), stream=False)
 
     def stream_stream(self, *args: Any, **options: Any) -> Any:
-        return self._defaults.filled(self._channel.stream_stream(*args, **options), stream=True)
+        return self._defaults.filled(self._calls("stream_stream", args, options), stream=True)
 
     async def __aenter__(self) -> Self:
-        await self._channel.__aenter__()
+        await self._channels[-1].__aenter__()
         return self
 
     async def __aexit__(self, *error: Any) -> bool | None:
-        return await self._channel.__aexit__(*error)
+        await self.close()
+        return None
 
     async def close(self, grace: float | None = None) -> None:
-        await self._channel.close(grace)
+        for channel in self._channels:
+            await channel.close(grace)
 
     def get_state(self, try_to_connect: bool = False) -> grpc.ChannelConnectivity:
-        return self._channel.get_state(try_to_connect)
+        return self._channels[-1].get_state(try_to_connect)
 
     async def wait_for_state_change(self, last_observed_state: grpc.ChannelConnectivity) -> None:
-        await self._channel.wait_for_state_change(last_observed_state)
+        await self._channels[-1].wait_for_state_change(last_observed_state)
 
     async def channel_ready(self) -> None:
-        await self._channel.channel_ready()
+        await self._channels[-1].channel_ready()

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import uvicorn
 from starlette.types import ASGIApp, Receive
 
+from ratchet_kit import service_auth
 from ratchet_kit.errors import Cancelled, FailedPrecondition
 from ratchet_kit.http_protocol import BoundedProtocol
 from ratchet_kit.logs import get_logger
@@ -75,6 +76,10 @@ class Certificate:
         except OSError as error:  # ssl's own errors are of this class
             raise FailedPrecondition(f"the certificate {self.file} cannot be used: {error}") from error
 
+    def stamp(self) -> tuple[int, int]:
+        """Another when the files were written again. Raises OSError."""
+        return self.file.stat().st_mtime_ns, self.key_file.stat().st_mtime_ns
+
 
 class HttpServer:
     """Listens from its construction on; what connects before `run` is answered then."""
@@ -93,6 +98,7 @@ class HttpServer:
 
         Raises FailedPrecondition when the port is in use, or the certificate cannot be used.
         """
+        self._certificate = certificate
         if certificate is not None:
             certificate.check()
         try:
@@ -123,10 +129,29 @@ class HttpServer:
         log.info("http.serving", url=self.url)
         serving = asyncio.create_task(self._server.serve(sockets=[self._socket]))
         stopping = asyncio.create_task(stop.wait())
+        renewing = asyncio.create_task(self._renew())
         try:
             await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
             self._server.should_exit = True
             await serving
         finally:
             stopping.cancel()
+            renewing.cancel()
             self._socket.close()
+
+    async def _renew(self) -> None:
+        """Shows a certificate that was put in the place of another to those who connect from then on."""
+        certificate = self._certificate
+        shown = certificate.stamp() if certificate else None
+        while certificate is not None:
+            await asyncio.sleep(service_auth.PERIOD)
+            try:
+                found = certificate.stamp()
+                if found == shown or self._server.config.ssl is None:
+                    continue
+                certificate.check()
+                self._server.config.ssl.load_cert_chain(certificate.file, certificate.key_file)
+                shown = found
+                log.info("http.certificate_renewed", file=str(certificate.file))
+            except (OSError, FailedPrecondition) as error:
+                log.warning("secret.not_read", reason=str(error))

@@ -254,14 +254,16 @@ def actor() -> str:
     return str(logs.context().get("actor", ""))
 
 
-def token_check(digest: str) -> Wrapper:
-    """Lets a call in whose token has this digest (`expected_digest` of service_auth); health and reflection without."""
+def token_check(digests: Callable[[], Sequence[str]]) -> Wrapper:
+    """Lets a call in whose token has one of these digests (`expected_digests` of service_auth); health and reflection
+    without."""
 
     @asynccontextmanager
     async def wrap(call: Call) -> AsyncIterator[None]:
         if not call.method.startswith(OPEN):
             sent = dict(call.context.invocation_metadata() or ()).get(TOKEN_HEADER, "")
-            if not hmac.compare_digest(service_auth.digest_of(str(sent)), digest):
+            digest = service_auth.digest_of(str(sent))
+            if not any(hmac.compare_digest(digest, one) for one in digests()):
                 raise errors.Unauthenticated(
                     f"a call of this service carries the services' token ({service_auth.TOKEN})"
                 )

@@ -178,7 +178,7 @@ async def _serve(
     grace = settings.grace.total_seconds()
     is_public = wrappers is not None
     if wrappers is None:
-        wrappers = [interceptors.token_check(service_auth.expected_digest())]
+        wrappers = [interceptors.token_check(service_auth.Fresh(service_auth.expected_digests))]
     credentials = service_auth.server_credentials(is_public)
     interceptor = interceptors.CallInterceptor(
         [*interceptors.SERVICE, interceptors.few_open_calls(), *wrappers],

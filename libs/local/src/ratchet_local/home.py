@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ratchet_client import access, address
 from ratchet_kit import files
+from ratchet_kit.service_auth import digest_of
 from ratchet_local.state import PlatformState, ServiceState
 
 
@@ -67,7 +68,18 @@ class Home:
 
     def service_token(self) -> str:
         """The token that the services show one another, made at the first call and readable by its owner only."""
-        return files.secret(self.path / access.TOKEN_FILE, lambda: secrets.token_hex(32))
+        return files.secret(self.token_file, lambda: secrets.token_hex(32)).split()[0]
+
+    @property
+    def token_file(self) -> Path:
+        return self.path / access.TOKEN_FILE
+
+    def digest_file(self) -> Path:
+        """For the sandbox: digests of the token, or of both while it is changed."""
+        self.service_token()
+        file = self.path / "service.digest"
+        file.write_text("".join(f"{digest_of(one)}\n" for one in self.token_file.read_text().split()))
+        return file
 
     def redis_password(self) -> str:
         """The password of the bundled Redis, made and kept like the token."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ratchet_kit.embedded import redis_server_command
-from ratchet_kit.service_auth import DIGEST, TOKEN, digest_of
+from ratchet_kit.service_auth import DIGEST_FILE, TOKEN_FILE
 from ratchet_local import environment as inherit
 from ratchet_local.home import Home
 from ratchet_local.ports import Ports
@@ -84,7 +84,7 @@ def plan(home: Home, ports: Ports, external: External, inherited: Mapping[str, s
     """All processes of the platform, dependencies first. `inherited`: the environment of whoever starts them."""
     envs = environments_folder()
     redis_url = external.redis_url or bundled_redis_url(home, ports)
-    token = home.service_token()
+    digest = str(home.digest_file())
     services: list[Service] = []
     base = {
         "RATCHET_INSTANCE": str(home.path),
@@ -115,7 +115,7 @@ def plan(home: Home, ports: Ports, external: External, inherited: Mapping[str, s
         }
         environment |= {f"{prefix}{peer.upper()}_TARGET": ports.target(peer) for peer in PEERS[name]}
         # Beside strangers' code the token itself is not to be had: the sandbox calls no other service.
-        environment |= {DIGEST: digest_of(token)} if name == "sandbox" else {TOKEN: token}
+        environment |= {DIGEST_FILE: digest} if name == "sandbox" else {TOKEN_FILE: str(home.token_file)}
         match name:
             case "gateway":
                 environment |= {

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 
 import grpc
 import httpx
@@ -25,7 +26,7 @@ from ratchet.gateway.v1 import key_pb2, release_pb2
 from ratchet.gateway.v1.gateway_pb2_grpc import GatewayServiceStub
 from ratchet.gateway.v1.key_pb2_grpc import KeyServiceStub
 from ratchet.gateway.v1.release_pb2_grpc import ReleaseServiceStub
-from ratchet_kit import client
+from ratchet_kit import client, service_auth
 from ratchet_kit.errors import FailedPrecondition, Unavailable
 from ratchet_policies import ChatPrompt, convert
 from ratchet_problems import Message
@@ -222,8 +223,7 @@ def test_the_key_file_is_made_once_and_private(settings) -> None:
     assert stat.S_IMODE(without.admin_key_file.stat().st_mode) == 0o600
 
 
-async def test_https_where_a_certificate_is_set(settings, tmp_path) -> None:
-    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+async def certify(cert: Path, key: Path) -> None:
     await asyncio.to_thread(
         subprocess.run,
         [
@@ -233,15 +233,34 @@ async def test_https_where_a_certificate_is_set(settings, tmp_path) -> None:
         check=True,
         capture_output=True,
     )
-    secured = settings.model_copy(update={"tls_cert_file": cert, "tls_key_file": key})
+
+
+async def status_by(cert: Path, port: int) -> int:
+    """Of a new connection that trusts the certificate alone."""
     trusted = ssl.create_default_context(cafile=cert)
+    async with httpx.AsyncClient(verify=trusted, headers={"Authorization": f"Bearer {KEY}"}) as client:
+        return (await client.get(f"https://127.0.0.1:{port}/v1/models")).status_code
+
+
+async def test_https_where_a_certificate_is_set(settings, tmp_path, monkeypatch) -> None:
+    """Another that is put in its place is shown without a restart."""
+    monkeypatch.setattr(service_auth, "PERIOD", 0.05)
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    await certify(cert, key)
+    secured = settings.model_copy(update={"tls_cert_file": cert, "tls_key_file": key})
     async with started(secured):
-        async with httpx.AsyncClient(verify=trusted, headers={"Authorization": f"Bearer {KEY}"}) as client:
-            reply = await client.get(f"https://127.0.0.1:{settings.http_port}/v1/models")
-            assert reply.status_code == 200
+        assert await status_by(cert, settings.http_port) == 200
         async with httpx.AsyncClient() as plain:
             with pytest.raises(httpx.TransportError):
                 await plain.get(f"http://127.0.0.1:{settings.http_port}/healthz")
+        await certify(cert, key)
+        async with asyncio.timeout(20):
+            while True:
+                try:
+                    assert await status_by(cert, settings.http_port) == 200
+                    break
+                except httpx.ConnectError:
+                    await asyncio.sleep(0.1)
 
 
 async def test_a_certificate_that_cannot_be_used_is_said(settings, tmp_path) -> None:

@@ -25,7 +25,7 @@ from ratchet_testing import ManualClock
 
 from ..world import World
 
-QUOTA = Quota(runs=2, gpu_seconds=100, cpu_seconds=1000, storage_bytes=1 << 30)
+QUOTA = Quota(runs=2, gpu_seconds=100, cpu_seconds=1000, storage_bytes=1 << 30, cost=50)
 
 
 @dataclass
@@ -44,6 +44,8 @@ class Books:
         ("CreateRun", Used(runs=2), "project acme has used its 2 runs at the same time"),
         ("ResumeRun", Used(gpu_seconds=100.5), "project acme has used its 100 GPU-seconds of this month"),
         ("CreateEvaluation", Used(cpu_seconds=2000), "project acme has used its 1,000 CPU-seconds"),
+        ("CreateRun", Used(cost=50.2), "project acme has used its 50 in costs of runs and evaluations of this month"),
+        ("CreateEvaluation", Used(cost=50), "project acme has used its 50 in costs"),
         ("CreateVersion", Used(storage_bytes=1 << 30), "bytes of versions and data sets: delete"),
         ("CreateDataset", Used(storage_bytes=1 << 31), "bytes of versions and data sets: delete"),
         ("CreateDataset", Used(runs=9, gpu_seconds=999), ""),
@@ -102,7 +104,7 @@ class Lists:
     """Of all services: one item to a page."""
 
     def __init__(self) -> None:
-        time = usage_pb2.Usage(gpu_time=duration_to_proto(timedelta(seconds=30)))
+        time = usage_pb2.Usage(gpu_time=duration_to_proto(timedelta(seconds=30)), cost=1.5)
         self.runs = [
             trainer_pb2.Run(state=trainer_pb2.Run.STATE_RUNNING, usage=time),
             trainer_pb2.Run(state=trainer_pb2.Run.STATE_SUCCEEDED, usage=time),
@@ -143,7 +145,7 @@ class Lists:
 async def test_the_ledger_is_what_the_services_list(clock: ManualClock) -> None:
     lists = Lists()
     used = await GrpcLedger(lists, lists, lists, lists).used("acme", clock.now())
-    assert used == Used(runs=1, gpu_seconds=60, cpu_seconds=16, storage_bytes=111)
+    assert used == Used(runs=1, gpu_seconds=60, cpu_seconds=16, storage_bytes=111, cost=3)
     assert lists.acted == {"acme"}
 
 

@@ -164,7 +164,7 @@ class WorkspaceServicer(workspace_pb2_grpc.WorkspaceServiceServicer):
     ) -> workspace_pb2.CreateWorkspaceResponse:
         new = convert.new_workspace_from_proto(request, self._bounds)
         caller = _caller(request.caller, context)
-        made = await self._workspaces.create(new.spec, new.lease, caller, request.request_id)
+        made = await self._workspaces.create(new.spec, new.lease, caller, request.request_id, new.copy_of)
         return workspace_pb2.CreateWorkspaceResponse(workspace=convert.workspace_to_proto(made))
 
     async def ListWorkspaces(

@@ -198,6 +198,23 @@ async def files_go_in_and_out(lab: Lab) -> None:
 
 
 @case()
+async def a_copy_has_the_files_alone(lab: Lab) -> None:
+    id = await lab.new(keep=lab.level > Level.L1)
+    await lab.must(id, "import os; os.mkdir('d'); open('d/a', 'w').write('one'); os.symlink('/etc', 'd/l')")
+    spec = WorkspaceSpec("python", LIMITS)
+    copy = (await lab.workspaces.create(spec, LEASE, "me", copy_of=id)).id
+    assert (await lab.workspaces.get(copy, "me")).usage.disk_bytes
+    seen = "import os; print(sorted(os.listdir('.')), open('d/a').read(), os.readlink('d/l'))"
+    assert (await lab.must(copy, seen)) == "['d'] one /etc\n"
+    await lab.must(copy, "open('d/a', 'w').write('two')")
+    assert (await lab.must(id, "print(open('d/a').read())")) == "one\n"
+    await lab.refuses(lab.workspaces.create(spec, LEASE, "you", copy_of=id), NotFound)
+    small = WorkspaceSpec("python", WorkspaceLimits(timedelta(seconds=9), 256 * MIB, 32, MIB))
+    await lab.must(id, "open('b', 'wb').write(bytes(4 << 20))")
+    await lab.refuses(lab.workspaces.create(small, LEASE, "me", copy_of=id), ResourceExhausted)
+
+
+@case()
 async def links_lead_nowhere_at_write(lab: Lab) -> None:
     id, canary = await lab.new(), f"/tmp/canary-{os.getpid()}"
     await lab.must(id, f"import os; os.symlink('/tmp', 'out'); os.symlink('{canary}', 'file'); os.mkdir('in')")

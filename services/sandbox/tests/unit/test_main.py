@@ -27,7 +27,7 @@ async def test_a_program_runs_on_the_lanes_that_are_handed_in() -> None:
     async with provision(SETTINGS, pool=pool) as service:
         execution = await service.sandbox.execute(Program("p", "pass"))
     assert (execution.verdict, execution.layers, len(pool.jobs)) == (Verdict.PASSED, ("scripted",), 1)
-    assert service.background == []
+    assert service.background == [service.workspaces.run]
 
 
 async def test_a_stored_batch_is_worked_off(clock: ManualClock) -> None:

@@ -34,6 +34,7 @@ class GrpcLedger:
             sum(_seconds(it.usage.gpu_time) for it in done),
             sum(_seconds(it.usage.cpu_time) + _seconds(it.usage.sandbox_time) for it in done),
             stored,
+            sum(it.usage.cost for it in done),
         )
 
     async def _runs(

@@ -44,6 +44,7 @@ class NewWorkspace:
 
     spec: WorkspaceSpec
     lease: timedelta
+    copy_of: str
 
 
 def new_workspace_from_proto(request: pb.CreateWorkspaceRequest, bounds: Bounds) -> NewWorkspace:
@@ -53,7 +54,9 @@ def new_workspace_from_proto(request: pb.CreateWorkspaceRequest, bounds: Bounds)
     limits = _limits(request.limits, bounds, faults.under("limits"))
     lease = _lease(request, faults)
     faults.raise_if_any()
-    return NewWorkspace(WorkspaceSpec(request.runtime or "python", limits, request.keep_processes), lease)
+    return NewWorkspace(
+        WorkspaceSpec(request.runtime or "python", limits, request.keep_processes), lease, request.copy_of
+    )
 
 
 def lease_from_proto(request: pb.RenewWorkspaceRequest) -> timedelta:
@@ -139,7 +142,7 @@ def paths_from_proto(paths: Iterable[str]) -> list[str]:
 
 
 def stdin_from_proto(request: pb.ExecRequest) -> bytes:
-    """Of any request but the first. Raises InvalidArgument."""
+    """Reads any request but the first. Raises InvalidArgument."""
     if request.WhichOneof("request") == "start":
         raise invalid("start", "must come in the first request alone")
     return request.stdin

@@ -1,4 +1,4 @@
-"""What the domain needs from outside: lanes to run jobs, cages that last, a meter, a store for batches."""
+"""The ports of the domain: lanes to run jobs, cages that last, a meter, a store for batches."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from datetime import datetime, timedelta

@@ -14,11 +14,11 @@ from sandbox_service.domain.levels import Level
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceLimits:
-    """What all processes and files of a workspace may take, from its start to its end."""
+    """Bounds of all processes and files of a workspace, from its start to its end."""
 
     cpu_time: timedelta = timedelta(minutes=10)
     memory_bytes: int = 512 << 20
-    """Of all its processes together. Where files are in memory (L2, L3) they have their own bound beside it."""
+    """All its processes together. Where files are in memory (L2, L3) they have their own bound beside it."""
     processes: int = 128
     """And threads."""
     disk_bytes: int = 256 << 20

@@ -30,7 +30,7 @@ from sandbox_service.domain.workspace import (
 
 log = get_logger(__name__)
 
-MOST = 200
+MOST = 190
 """Workspaces of a node: each has a user id of its own at L3 (adapters/lanes/uids.py)."""
 _SWEEP = timedelta(seconds=0.5)
 
@@ -53,10 +53,15 @@ class Workspaces:
         self._under_way: dict[str, asyncio.Task[Workspace]] = {}
         self._taken_bytes = self._taken = 0
 
-    async def create(self, spec: WorkspaceSpec, lease: timedelta, caller: str = "", request_id: str = "") -> Workspace:
-        """Raises ResourceExhausted at the node's bound, FailedPrecondition below the least level, Unimplemented for a
-        runtime that isn't here, AlreadyExists, Unavailable."""
-        request = Request.of(request_id, spec, lease, owner=caller)
+    async def create(
+        self, spec: WorkspaceSpec, lease: timedelta, caller: str = "", request_id: str = "", copy_of: str = ""
+    ) -> Workspace:
+        """With the files of the workspace `copy_of`, if there is one.
+
+        Raises ResourceExhausted at the node's bound, or where these files don't fit, FailedPrecondition below the least
+        level, Unimplemented for a runtime that isn't here, NotFound for `copy_of`, AlreadyExists, Unavailable.
+        """
+        request = Request.of(request_id, spec, lease, copy_of, owner=caller)
         before = self._made.find(request) or ""
         if before in self._under_way:
             return await asyncio.shield(self._under_way[before])
@@ -64,7 +69,7 @@ class Workspaces:
             return self._get(before, caller).workspace
         id = new_id("ws")
         self._made.add(request, id)
-        making = self._under_way[id] = asyncio.create_task(self._make(id, spec, lease, caller))
+        making = self._under_way[id] = asyncio.create_task(self._make(id, spec, lease, caller, copy_of))
         making.add_done_callback(partial(self._has_made, id))
         # whoever gives up waiting may ask again; if nobody does, its lease ends it
         return await asyncio.shield(making)
@@ -74,15 +79,22 @@ class Workspaces:
         if making.cancelled() or making.exception():
             self._made.remove({id})
 
-    async def _make(self, id: str, spec: WorkspaceSpec, lease: timedelta, caller: str) -> Workspace:
+    async def _make(self, id: str, spec: WorkspaceSpec, lease: timedelta, caller: str, copy_of: str) -> Workspace:
+        source = self._get(copy_of, caller) if copy_of else None
         self._take(spec)
+        cage, usage = None, Usage()
         try:
             cage = await self._cages.make(spec)
+            if source:
+                async with self._turn(source), aclosing(source.cage.read(["."])) as chunks:
+                    usage = await cage.write("", chunks)
         except BaseException:
+            if cage:
+                await cage.stop()
             self._give_back(spec)
             raise
         now = self._clock.now()
-        made = Workspace(id, caller, spec, now, now, cage.level, tuple(cage.layers)).renew(now, lease)
+        made = Workspace(id, caller, spec, now, now, cage.level, tuple(cage.layers), usage).renew(now, lease)
         self._live[id] = _Live(made, cage, asyncio.Lock())
         log.info("workspace.created", workspace_id=id, isolation=str(cage.level), runtime=spec.runtime)
         return made
@@ -175,11 +187,11 @@ class Workspaces:
                 raise no_workspace(id)
             try:
                 yield live
-            except CageLost as lost:
+            except CageLost as error:
                 if self._live.get(id) is not live:
-                    raise no_workspace(id) from lost
-                await self._end(id, str(lost))
-                raise no_workspace(id, f"it was lost: {lost}") from lost
+                    raise no_workspace(id) from error
+                await self._end(id, str(error))
+                raise no_workspace(id, f"it was lost: {error}") from error
 
     async def _end(self, id: str, reason: str) -> None:
         live = self._live.pop(id, None)

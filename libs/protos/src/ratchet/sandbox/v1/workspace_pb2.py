@@ -28,7 +28,7 @@ from ratchet.common.v1 import access_pb2 as ratchet_dot_common_dot_v1_dot_access
 from ratchet.sandbox.v1 import program_pb2 as ratchet_dot_sandbox_dot_v1_dot_program__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"ratchet/sandbox/v1/workspace.proto\x12\x12ratchet.sandbox.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eratchet/common/v1/access.proto\x1a ratchet/sandbox/v1/program.proto\"\xa9\x01\n\x0fWorkspaceLimits\x12+\n\x08\x63pu_time\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x14\n\x0cmemory_bytes\x18\x02 \x01(\x03\x12\x11\n\tprocesses\x18\x03 \x01(\x05\x12\x12\n\ndisk_bytes\x18\x04 \x01(\x03\x12,\n\twall_time\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\"~\n\x0eWorkspaceUsage\x12+\n\x08\x63pu_time\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x12\n\ndisk_bytes\x18\x02 \x01(\x03\x12\x18\n\x10max_memory_bytes\x18\x03 \x01(\x03\x12\x11\n\tprocesses\x18\x04 \x01(\x05\"\xd7\x02\n\tWorkspace\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0f\n\x07runtime\x18\x02 \x01(\t\x12\x33\n\x06limits\x18\x03 \x01(\x0b\x32#.ratchet.sandbox.v1.WorkspaceLimits\x12\x16\n\x0ekeep_processes\x18\x04 \x01(\x08\x12\x31\n\x05level\x18\x05 \x01(\x0e\x32\".ratchet.sandbox.v1.IsolationLevel\x12\x18\n\x10isolation_layers\x18\x06 \x03(\t\x12/\n\x0b\x63reate_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x65xpire_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x31\n\x05usage\x18\t \x01(\x0b\x32\".ratchet.sandbox.v1.WorkspaceUsage\"\xc4\x01\n\x16\x43reateWorkspaceRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0f\n\x07runtime\x18\x02 \x01(\t\x12\x33\n\x06limits\x18\x03 \x01(\x0b\x32#.ratchet.sandbox.v1.WorkspaceLimits\x12\x16\n\x0ekeep_processes\x18\x04 \x01(\x08\x12(\n\x05lease\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0e\n\x06\x63\x61ller\x18\x06 \x01(\t\"K\n\x17\x43reateWorkspaceResponse\x12\x30\n\tworkspace\x18\x01 \x01(\x0b\x32\x1d.ratchet.sandbox.v1.Workspace\"N\n\x15ListWorkspacesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x0e\n\x06\x63\x61ller\x18\x03 \x01(\t\"d\n\x16ListWorkspacesResponse\x12\x31\n\nworkspaces\x18\x01 \x03(\x0b\x32\x1d.ratchet.sandbox.v1.Workspace\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"]\n\x15RenewWorkspaceRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12(\n\x05lease\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0e\n\x06\x63\x61ller\x18\x03 \x01(\t\"J\n\x16RenewWorkspaceResponse\x12\x30\n\tworkspace\x18\x01 \x01(\x0b\x32\x1d.ratchet.sandbox.v1.Workspace\"4\n\x16\x44\x65leteWorkspaceRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06\x63\x61ller\x18\x02 \x01(\t\"\x19\n\x17\x44\x65leteWorkspaceResponse\"\xaf\x02\n\tExecStart\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06\x63\x61ller\x18\x02 \x01(\t\x12\x0c\n\x04\x61rgv\x18\x03 \x03(\t\x12\x43\n\x0b\x65nvironment\x18\x04 \x03(\x0b\x32..ratchet.sandbox.v1.ExecStart.EnvironmentEntry\x12\x0e\n\x06\x66older\x18\x05 \x01(\t\x12+\n\x08\x63pu_time\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12,\n\twall_time\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x14\n\x0coutput_bytes\x18\x08 \x01(\x03\x1a\x32\n\x10\x45nvironmentEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"Y\n\x0b\x45xecRequest\x12.\n\x05start\x18\x01 \x01(\x0b\x32\x1d.ratchet.sandbox.v1.ExecStartH\x00\x12\x0f\n\x05stdin\x18\x02 \x01(\x0cH\x00\x42\t\n\x07request\"\xf8\x02\n\x08\x45xecExit\x12-\n\x03\x65nd\x18\x01 \x01(\x0e\x32 .ratchet.sandbox.v1.ExecExit.End\x12\x0e\n\x06status\x18\x02 \x01(\x05\x12+\n\x08\x63pu_time\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12,\n\twall_time\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x12\n\noutput_cut\x18\x05 \x01(\x08\x12\x0e\n\x06reason\x18\x06 \x01(\t\x12\x31\n\x05usage\x18\x07 \x01(\x0b\x32\".ratchet.sandbox.v1.WorkspaceUsage\"{\n\x03\x45nd\x12\x13\n\x0f\x45ND_UNSPECIFIED\x10\x00\x12\x0e\n\nEND_EXITED\x10\x01\x12\x11\n\rEND_CPU_LIMIT\x10\x02\x12\x14\n\x10\x45ND_MEMORY_LIMIT\x10\x03\x12\x12\n\x0e\x45ND_WALL_LIMIT\x10\x04\x12\x12\n\x0e\x45ND_DISK_LIMIT\x10\x05\"l\n\x0c\x45xecResponse\x12\x10\n\x06stdout\x18\x01 \x01(\x0cH\x00\x12\x10\n\x06stderr\x18\x02 \x01(\x0cH\x00\x12,\n\x04\x65xit\x18\x03 \x01(\x0b\x32\x1c.ratchet.sandbox.v1.ExecExitH\x00\x42\n\n\x08response\"L\n\x11WriteFilesRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06\x63\x61ller\x18\x02 \x01(\t\x12\x0e\n\x06\x66older\x18\x03 \x01(\t\x12\x0b\n\x03tar\x18\x04 \x01(\x0c\"G\n\x12WriteFilesResponse\x12\x31\n\x05usage\x18\x01 \x01(\x0b\x32\".ratchet.sandbox.v1.WorkspaceUsage\"=\n\x10ReadFilesRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\r\n\x05paths\x18\x02 \x03(\t\x12\x0e\n\x06\x63\x61ller\x18\x03 \x01(\t\" \n\x11ReadFilesResponse\x12\x0b\n\x03tar\x18\x01 \x01(\x0c\x32\xcc\x05\n\x10WorkspaceService\x12j\n\x0f\x43reateWorkspace\x12*.ratchet.sandbox.v1.CreateWorkspaceRequest\x1a+.ratchet.sandbox.v1.CreateWorkspaceResponse\x12g\n\x0eListWorkspaces\x12).ratchet.sandbox.v1.ListWorkspacesRequest\x1a*.ratchet.sandbox.v1.ListWorkspacesResponse\x12g\n\x0eRenewWorkspace\x12).ratchet.sandbox.v1.RenewWorkspaceRequest\x1a*.ratchet.sandbox.v1.RenewWorkspaceResponse\x12j\n\x0f\x44\x65leteWorkspace\x12*.ratchet.sandbox.v1.DeleteWorkspaceRequest\x1a+.ratchet.sandbox.v1.DeleteWorkspaceResponse\x12M\n\x04\x45xec\x12\x1f.ratchet.sandbox.v1.ExecRequest\x1a .ratchet.sandbox.v1.ExecResponse(\x01\x30\x01\x12]\n\nWriteFiles\x12%.ratchet.sandbox.v1.WriteFilesRequest\x1a&.ratchet.sandbox.v1.WriteFilesResponse(\x01\x12Z\n\tReadFiles\x12$.ratchet.sandbox.v1.ReadFilesRequest\x1a%.ratchet.sandbox.v1.ReadFilesResponse0\x01\x1a\x04\xb0\xbb\x18\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"ratchet/sandbox/v1/workspace.proto\x12\x12ratchet.sandbox.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eratchet/common/v1/access.proto\x1a ratchet/sandbox/v1/program.proto\"\xa9\x01\n\x0fWorkspaceLimits\x12+\n\x08\x63pu_time\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x14\n\x0cmemory_bytes\x18\x02 \x01(\x03\x12\x11\n\tprocesses\x18\x03 \x01(\x05\x12\x12\n\ndisk_bytes\x18\x04 \x01(\x03\x12,\n\twall_time\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\"~\n\x0eWorkspaceUsage\x12+\n\x08\x63pu_time\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x12\n\ndisk_bytes\x18\x02 \x01(\x03\x12\x18\n\x10max_memory_bytes\x18\x03 \x01(\x03\x12\x11\n\tprocesses\x18\x04 \x01(\x05\"\xd7\x02\n\tWorkspace\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0f\n\x07runtime\x18\x02 \x01(\t\x12\x33\n\x06limits\x18\x03 \x01(\x0b\x32#.ratchet.sandbox.v1.WorkspaceLimits\x12\x16\n\x0ekeep_processes\x18\x04 \x01(\x08\x12\x31\n\x05level\x18\x05 \x01(\x0e\x32\".ratchet.sandbox.v1.IsolationLevel\x12\x18\n\x10isolation_layers\x18\x06 \x03(\t\x12/\n\x0b\x63reate_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x65xpire_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x31\n\x05usage\x18\t \x01(\x0b\x32\".ratchet.sandbox.v1.WorkspaceUsage\"\xd5\x01\n\x16\x43reateWorkspaceRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0f\n\x07runtime\x18\x02 \x01(\t\x12\x33\n\x06limits\x18\x03 \x01(\x0b\x32#.ratchet.sandbox.v1.WorkspaceLimits\x12\x16\n\x0ekeep_processes\x18\x04 \x01(\x08\x12(\n\x05lease\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0e\n\x06\x63\x61ller\x18\x06 \x01(\t\x12\x0f\n\x07\x63opy_of\x18\x07 \x01(\t\"K\n\x17\x43reateWorkspaceResponse\x12\x30\n\tworkspace\x18\x01 \x01(\x0b\x32\x1d.ratchet.sandbox.v1.Workspace\"N\n\x15ListWorkspacesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x0e\n\x06\x63\x61ller\x18\x03 \x01(\t\"d\n\x16ListWorkspacesResponse\x12\x31\n\nworkspaces\x18\x01 \x03(\x0b\x32\x1d.ratchet.sandbox.v1.Workspace\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"]\n\x15RenewWorkspaceRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12(\n\x05lease\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0e\n\x06\x63\x61ller\x18\x03 \x01(\t\"J\n\x16RenewWorkspaceResponse\x12\x30\n\tworkspace\x18\x01 \x01(\x0b\x32\x1d.ratchet.sandbox.v1.Workspace\"4\n\x16\x44\x65leteWorkspaceRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06\x63\x61ller\x18\x02 \x01(\t\"\x19\n\x17\x44\x65leteWorkspaceResponse\"\xaf\x02\n\tExecStart\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06\x63\x61ller\x18\x02 \x01(\t\x12\x0c\n\x04\x61rgv\x18\x03 \x03(\t\x12\x43\n\x0b\x65nvironment\x18\x04 \x03(\x0b\x32..ratchet.sandbox.v1.ExecStart.EnvironmentEntry\x12\x0e\n\x06\x66older\x18\x05 \x01(\t\x12+\n\x08\x63pu_time\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12,\n\twall_time\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x14\n\x0coutput_bytes\x18\x08 \x01(\x03\x1a\x32\n\x10\x45nvironmentEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"Y\n\x0b\x45xecRequest\x12.\n\x05start\x18\x01 \x01(\x0b\x32\x1d.ratchet.sandbox.v1.ExecStartH\x00\x12\x0f\n\x05stdin\x18\x02 \x01(\x0cH\x00\x42\t\n\x07request\"\xf8\x02\n\x08\x45xecExit\x12-\n\x03\x65nd\x18\x01 \x01(\x0e\x32 .ratchet.sandbox.v1.ExecExit.End\x12\x0e\n\x06status\x18\x02 \x01(\x05\x12+\n\x08\x63pu_time\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12,\n\twall_time\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x12\n\noutput_cut\x18\x05 \x01(\x08\x12\x0e\n\x06reason\x18\x06 \x01(\t\x12\x31\n\x05usage\x18\x07 \x01(\x0b\x32\".ratchet.sandbox.v1.WorkspaceUsage\"{\n\x03\x45nd\x12\x13\n\x0f\x45ND_UNSPECIFIED\x10\x00\x12\x0e\n\nEND_EXITED\x10\x01\x12\x11\n\rEND_CPU_LIMIT\x10\x02\x12\x14\n\x10\x45ND_MEMORY_LIMIT\x10\x03\x12\x12\n\x0e\x45ND_WALL_LIMIT\x10\x04\x12\x12\n\x0e\x45ND_DISK_LIMIT\x10\x05\"l\n\x0c\x45xecResponse\x12\x10\n\x06stdout\x18\x01 \x01(\x0cH\x00\x12\x10\n\x06stderr\x18\x02 \x01(\x0cH\x00\x12,\n\x04\x65xit\x18\x03 \x01(\x0b\x32\x1c.ratchet.sandbox.v1.ExecExitH\x00\x42\n\n\x08response\"L\n\x11WriteFilesRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06\x63\x61ller\x18\x02 \x01(\t\x12\x0e\n\x06\x66older\x18\x03 \x01(\t\x12\x0b\n\x03tar\x18\x04 \x01(\x0c\"G\n\x12WriteFilesResponse\x12\x31\n\x05usage\x18\x01 \x01(\x0b\x32\".ratchet.sandbox.v1.WorkspaceUsage\"=\n\x10ReadFilesRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\r\n\x05paths\x18\x02 \x03(\t\x12\x0e\n\x06\x63\x61ller\x18\x03 \x01(\t\" \n\x11ReadFilesResponse\x12\x0b\n\x03tar\x18\x01 \x01(\x0c\x32\xcc\x05\n\x10WorkspaceService\x12j\n\x0f\x43reateWorkspace\x12*.ratchet.sandbox.v1.CreateWorkspaceRequest\x1a+.ratchet.sandbox.v1.CreateWorkspaceResponse\x12g\n\x0eListWorkspaces\x12).ratchet.sandbox.v1.ListWorkspacesRequest\x1a*.ratchet.sandbox.v1.ListWorkspacesResponse\x12g\n\x0eRenewWorkspace\x12).ratchet.sandbox.v1.RenewWorkspaceRequest\x1a*.ratchet.sandbox.v1.RenewWorkspaceResponse\x12j\n\x0f\x44\x65leteWorkspace\x12*.ratchet.sandbox.v1.DeleteWorkspaceRequest\x1a+.ratchet.sandbox.v1.DeleteWorkspaceResponse\x12M\n\x04\x45xec\x12\x1f.ratchet.sandbox.v1.ExecRequest\x1a .ratchet.sandbox.v1.ExecResponse(\x01\x30\x01\x12]\n\nWriteFiles\x12%.ratchet.sandbox.v1.WriteFilesRequest\x1a&.ratchet.sandbox.v1.WriteFilesResponse(\x01\x12Z\n\tReadFiles\x12$.ratchet.sandbox.v1.ReadFilesRequest\x1a%.ratchet.sandbox.v1.ReadFilesResponse0\x01\x1a\x04\xb0\xbb\x18\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -46,41 +46,41 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_WORKSPACE']._serialized_start=490
   _globals['_WORKSPACE']._serialized_end=833
   _globals['_CREATEWORKSPACEREQUEST']._serialized_start=836
-  _globals['_CREATEWORKSPACEREQUEST']._serialized_end=1032
-  _globals['_CREATEWORKSPACERESPONSE']._serialized_start=1034
-  _globals['_CREATEWORKSPACERESPONSE']._serialized_end=1109
-  _globals['_LISTWORKSPACESREQUEST']._serialized_start=1111
-  _globals['_LISTWORKSPACESREQUEST']._serialized_end=1189
-  _globals['_LISTWORKSPACESRESPONSE']._serialized_start=1191
-  _globals['_LISTWORKSPACESRESPONSE']._serialized_end=1291
-  _globals['_RENEWWORKSPACEREQUEST']._serialized_start=1293
-  _globals['_RENEWWORKSPACEREQUEST']._serialized_end=1386
-  _globals['_RENEWWORKSPACERESPONSE']._serialized_start=1388
-  _globals['_RENEWWORKSPACERESPONSE']._serialized_end=1462
-  _globals['_DELETEWORKSPACEREQUEST']._serialized_start=1464
-  _globals['_DELETEWORKSPACEREQUEST']._serialized_end=1516
-  _globals['_DELETEWORKSPACERESPONSE']._serialized_start=1518
-  _globals['_DELETEWORKSPACERESPONSE']._serialized_end=1543
-  _globals['_EXECSTART']._serialized_start=1546
-  _globals['_EXECSTART']._serialized_end=1849
-  _globals['_EXECSTART_ENVIRONMENTENTRY']._serialized_start=1799
-  _globals['_EXECSTART_ENVIRONMENTENTRY']._serialized_end=1849
-  _globals['_EXECREQUEST']._serialized_start=1851
-  _globals['_EXECREQUEST']._serialized_end=1940
-  _globals['_EXECEXIT']._serialized_start=1943
-  _globals['_EXECEXIT']._serialized_end=2319
-  _globals['_EXECEXIT_END']._serialized_start=2196
-  _globals['_EXECEXIT_END']._serialized_end=2319
-  _globals['_EXECRESPONSE']._serialized_start=2321
-  _globals['_EXECRESPONSE']._serialized_end=2429
-  _globals['_WRITEFILESREQUEST']._serialized_start=2431
-  _globals['_WRITEFILESREQUEST']._serialized_end=2507
-  _globals['_WRITEFILESRESPONSE']._serialized_start=2509
-  _globals['_WRITEFILESRESPONSE']._serialized_end=2580
-  _globals['_READFILESREQUEST']._serialized_start=2582
-  _globals['_READFILESREQUEST']._serialized_end=2643
-  _globals['_READFILESRESPONSE']._serialized_start=2645
-  _globals['_READFILESRESPONSE']._serialized_end=2677
-  _globals['_WORKSPACESERVICE']._serialized_start=2680
-  _globals['_WORKSPACESERVICE']._serialized_end=3396
+  _globals['_CREATEWORKSPACEREQUEST']._serialized_end=1049
+  _globals['_CREATEWORKSPACERESPONSE']._serialized_start=1051
+  _globals['_CREATEWORKSPACERESPONSE']._serialized_end=1126
+  _globals['_LISTWORKSPACESREQUEST']._serialized_start=1128
+  _globals['_LISTWORKSPACESREQUEST']._serialized_end=1206
+  _globals['_LISTWORKSPACESRESPONSE']._serialized_start=1208
+  _globals['_LISTWORKSPACESRESPONSE']._serialized_end=1308
+  _globals['_RENEWWORKSPACEREQUEST']._serialized_start=1310
+  _globals['_RENEWWORKSPACEREQUEST']._serialized_end=1403
+  _globals['_RENEWWORKSPACERESPONSE']._serialized_start=1405
+  _globals['_RENEWWORKSPACERESPONSE']._serialized_end=1479
+  _globals['_DELETEWORKSPACEREQUEST']._serialized_start=1481
+  _globals['_DELETEWORKSPACEREQUEST']._serialized_end=1533
+  _globals['_DELETEWORKSPACERESPONSE']._serialized_start=1535
+  _globals['_DELETEWORKSPACERESPONSE']._serialized_end=1560
+  _globals['_EXECSTART']._serialized_start=1563
+  _globals['_EXECSTART']._serialized_end=1866
+  _globals['_EXECSTART_ENVIRONMENTENTRY']._serialized_start=1816
+  _globals['_EXECSTART_ENVIRONMENTENTRY']._serialized_end=1866
+  _globals['_EXECREQUEST']._serialized_start=1868
+  _globals['_EXECREQUEST']._serialized_end=1957
+  _globals['_EXECEXIT']._serialized_start=1960
+  _globals['_EXECEXIT']._serialized_end=2336
+  _globals['_EXECEXIT_END']._serialized_start=2213
+  _globals['_EXECEXIT_END']._serialized_end=2336
+  _globals['_EXECRESPONSE']._serialized_start=2338
+  _globals['_EXECRESPONSE']._serialized_end=2446
+  _globals['_WRITEFILESREQUEST']._serialized_start=2448
+  _globals['_WRITEFILESREQUEST']._serialized_end=2524
+  _globals['_WRITEFILESRESPONSE']._serialized_start=2526
+  _globals['_WRITEFILESRESPONSE']._serialized_end=2597
+  _globals['_READFILESREQUEST']._serialized_start=2599
+  _globals['_READFILESREQUEST']._serialized_end=2660
+  _globals['_READFILESRESPONSE']._serialized_start=2662
+  _globals['_READFILESRESPONSE']._serialized_end=2694
+  _globals['_WORKSPACESERVICE']._serialized_start=2697
+  _globals['_WORKSPACESERVICE']._serialized_end=3413
 # @@protoc_insertion_point(module_scope)

@@ -24,7 +24,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class WorkspaceLimits(_message.Message):
-    """Of all processes and files of a workspace, from its start to its end. Unset: the default."""
+    """Bounds of all processes and files of a workspace, from its start to its end. Unset: the default."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -157,6 +157,7 @@ class CreateWorkspaceRequest(_message.Message):
     KEEP_PROCESSES_FIELD_NUMBER: _builtins.int
     LEASE_FIELD_NUMBER: _builtins.int
     CALLER_FIELD_NUMBER: _builtins.int
+    COPY_OF_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     runtime: _builtins.str
     """A Python environment of the node ("python", "numpy", a user's own). Default "python"."""
@@ -166,6 +167,8 @@ class CreateWorkspaceRequest(_message.Message):
     """
     caller: _builtins.str
     """Owner of the workspace: only this caller sees it. Unset: the peer's address, as in Execute."""
+    copy_of: _builtins.str
+    """Workspace of the caller whose files the new one begins with, without its processes. It waits for its turn there."""
     @_builtins.property
     def limits(self) -> Global___WorkspaceLimits: ...
     @_builtins.property
@@ -181,10 +184,11 @@ class CreateWorkspaceRequest(_message.Message):
         keep_processes: _builtins.bool = ...,
         lease: _duration_pb2.Duration | None = ...,
         caller: _builtins.str = ...,
+        copy_of: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["lease", b"lease", "limits", b"limits"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["caller", b"caller", "keep_processes", b"keep_processes", "lease", b"lease", "limits", b"limits", "request_id", b"request_id", "runtime", b"runtime"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["caller", b"caller", "copy_of", b"copy_of", "keep_processes", b"keep_processes", "lease", b"lease", "limits", b"limits", "request_id", b"request_id", "runtime", b"runtime"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -455,7 +459,7 @@ class ExecExit(_message.Message):
         DESCRIPTOR: _descriptor.EnumDescriptor
         END_UNSPECIFIED: ExecExit._End.ValueType  # 0
         END_EXITED: ExecExit._End.ValueType  # 1
-        """The program ended by itself: see status."""
+        """The program exited: see status."""
         END_CPU_LIMIT: ExecExit._End.ValueType  # 2
         END_MEMORY_LIMIT: ExecExit._End.ValueType  # 3
         """Memory beyond the limit. Where the kernel had to kill the workspace's own processes for it, the workspace ends."""
@@ -466,7 +470,7 @@ class ExecExit(_message.Message):
     class End(_End, metaclass=_EndEnumTypeWrapper): ...
     END_UNSPECIFIED: ExecExit.End.ValueType  # 0
     END_EXITED: ExecExit.End.ValueType  # 1
-    """The program ended by itself: see status."""
+    """The program exited: see status."""
     END_CPU_LIMIT: ExecExit.End.ValueType  # 2
     END_MEMORY_LIMIT: ExecExit.End.ValueType  # 3
     """Memory beyond the limit. Where the kernel had to kill the workspace's own processes for it, the workspace ends."""

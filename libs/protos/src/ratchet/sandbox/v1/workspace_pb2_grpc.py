@@ -81,7 +81,7 @@ class WorkspaceServiceServicer(object):
     """
 
     def CreateWorkspace(self, request, context):
-        """Starts an empty workspace. Idempotent under request_id. INVALID_ARGUMENT names each field at fault; UNIMPLEMENTED
+        """Starts a workspace, empty or with the files of another. Idempotent under request_id. NOT_FOUND for copy_of; INVALID_ARGUMENT names each field at fault; UNIMPLEMENTED
         for a runtime that this node lacks; FAILED_PRECONDITION below the node's least level; RESOURCE_EXHAUSTED, with a
         retry hint, at the node's bound on workspaces; UNAVAILABLE for a fault of the platform: try again.
         """

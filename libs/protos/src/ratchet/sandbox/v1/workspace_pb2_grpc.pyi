@@ -37,7 +37,7 @@ class WorkspaceServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> WorkspaceServiceAsyncStub: ...
     CreateWorkspace: _grpc.UnaryUnaryMultiCallable[_workspace_pb2.CreateWorkspaceRequest, _workspace_pb2.CreateWorkspaceResponse]
-    """Starts an empty workspace. Idempotent under request_id. INVALID_ARGUMENT names each field at fault; UNIMPLEMENTED
+    """Starts a workspace, empty or with the files of another. Idempotent under request_id. NOT_FOUND for copy_of; INVALID_ARGUMENT names each field at fault; UNIMPLEMENTED
     for a runtime that this node lacks; FAILED_PRECONDITION below the node's least level; RESOURCE_EXHAUSTED, with a
     retry hint, at the node's bound on workspaces; UNAVAILABLE for a fault of the platform: try again.
     """
@@ -71,7 +71,7 @@ class WorkspaceServiceAsyncStub(WorkspaceServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     CreateWorkspace: _aio.UnaryUnaryMultiCallable[_workspace_pb2.CreateWorkspaceRequest, _workspace_pb2.CreateWorkspaceResponse]  # type: ignore[assignment]
-    """Starts an empty workspace. Idempotent under request_id. INVALID_ARGUMENT names each field at fault; UNIMPLEMENTED
+    """Starts a workspace, empty or with the files of another. Idempotent under request_id. NOT_FOUND for copy_of; INVALID_ARGUMENT names each field at fault; UNIMPLEMENTED
     for a runtime that this node lacks; FAILED_PRECONDITION below the node's least level; RESOURCE_EXHAUSTED, with a
     retry hint, at the node's bound on workspaces; UNAVAILABLE for a fault of the platform: try again.
     """
@@ -108,7 +108,7 @@ class WorkspaceServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _workspace_pb2.CreateWorkspaceRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_workspace_pb2.CreateWorkspaceResponse, _abc.Awaitable[_workspace_pb2.CreateWorkspaceResponse]]:
-        """Starts an empty workspace. Idempotent under request_id. INVALID_ARGUMENT names each field at fault; UNIMPLEMENTED
+        """Starts a workspace, empty or with the files of another. Idempotent under request_id. NOT_FOUND for copy_of; INVALID_ARGUMENT names each field at fault; UNIMPLEMENTED
         for a runtime that this node lacks; FAILED_PRECONDITION below the node's least level; RESOURCE_EXHAUSTED, with a
         retry hint, at the node's bound on workspaces; UNAVAILABLE for a fault of the platform: try again.
         """

@@ -1,4 +1,4 @@
-"""Quotas of projects: runs at once, time of machines and tokens in a month, storage."""
+"""Quotas of projects: runs at once, time of machines, tokens and money in a month, storage."""
 
 import asyncio
 from collections import defaultdict
@@ -33,6 +33,8 @@ class Quota:
     """Tokens of prompts and answers of all its keys in a month."""
     storage_bytes: int = 0
     """Size of its versions and data sets."""
+    cost: float = 0
+    """As `gpu_seconds`, in the currency of RATCHET_PRICES: a month's budget."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,7 @@ class Used:
     gpu_seconds: float = 0
     cpu_seconds: float = 0
     storage_bytes: int = 0
+    cost: float = 0
 
 
 class Ledger(Protocol):
@@ -52,9 +55,9 @@ class Ledger(Protocol):
 
 
 NEEDS = {
-    "CreateRun": ("runs", "gpu_seconds", "cpu_seconds", "storage_bytes"),
-    "ResumeRun": ("runs", "gpu_seconds", "cpu_seconds", "storage_bytes"),
-    "CreateEvaluation": ("gpu_seconds", "cpu_seconds"),
+    "CreateRun": ("runs", "gpu_seconds", "cpu_seconds", "cost", "storage_bytes"),
+    "ResumeRun": ("runs", "gpu_seconds", "cpu_seconds", "cost", "storage_bytes"),
+    "CreateEvaluation": ("gpu_seconds", "cpu_seconds", "cost"),
     "CreateVersion": ("storage_bytes",),
     "CreateDataset": ("storage_bytes",),
 }
@@ -63,6 +66,7 @@ REASONS = {
     "runs": "runs at the same time: wait for one to end, or cancel one",
     "gpu_seconds": "GPU-seconds of this month (UTC)",
     "cpu_seconds": "CPU-seconds of this month (UTC)",
+    "cost": "in costs of runs and evaluations of this month (UTC)",
     "storage_bytes": "bytes of versions and data sets: delete those that are not needed",
 }
 

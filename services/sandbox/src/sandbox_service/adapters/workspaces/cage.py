@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import json
 import os
 import signal
@@ -26,12 +27,13 @@ log = get_logger(__name__)
 _CANCEL_GRACE, _STOP_GRACE = 10, 1  # seconds
 _FILES_CPU, _FILES_WALL = timedelta(minutes=1), timedelta(minutes=10)
 _INODE = 4096  # bytes of disk for each file that there may be, at least
+_FULL = tuple(f"[Errno {number}]" for number in (errno.ENOSPC, errno.EFBIG))
 _OWN_PROCESSES = 2  # its keeper and its pid 1
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What a workspace is made in. `release`: gives back its user id."""
+    """Where a workspace is made. `release` gives back its user id."""
 
     stage: str
     cgroup: cgroups.LaneCgroup | None
@@ -63,10 +65,10 @@ class WorkspaceCage:
             "disk": (limits.disk_bytes, max(1024, limits.disk_bytes // _INODE)),
             "stays": spec.keep_processes,
         }
-        await self.told(setup)
+        await self.set_up(setup)
 
-    async def told(self, setup: dict[str, object]) -> dict[str, Any]:
-        """What the keeper says to its setup. Raises OSError, EOFError, FailedPrecondition where it lacks something."""
+    async def set_up(self, setup: dict[str, object]) -> dict[str, Any]:
+        """The keeper's answer to its setup. Raises OSError, EOFError, FailedPrecondition where it lacks something."""
         await asyncio.get_running_loop().sock_sendall(self._socket, protocol.frame(setup))
         said = await receive(self._socket)
         if "lacking" in said:
@@ -75,7 +77,7 @@ class WorkspaceCage:
 
     @property
     def is_up(self) -> bool:
-        """Whether its keeper has not hung up. Not while a call is under way."""
+        """True until its keeper has hung up. Not while a call is under way."""
         if self._up and not self._stopped:
             with contextlib.suppress(BlockingIOError):
                 # nobody sends anything unasked: what is there to read is the end
@@ -179,7 +181,7 @@ class WorkspaceCage:
                 outlet.close()
 
     async def _cancel(self, answer: "asyncio.Task[dict[str, Any]]") -> None:
-        """What runs is killed, and the workspace stays; if that doesn't work, it ends."""
+        """Kills what runs, and the workspace stays; if that doesn't work, it ends."""
         try:
             await asyncio.get_running_loop().sock_sendall(self._socket, b"." + protocol.frame({"do": "cancel"}))
             await asyncio.wait_for(answer, _CANCEL_GRACE)
@@ -188,7 +190,7 @@ class WorkspaceCage:
             await asyncio.gather(answer, return_exceptions=True)
 
     def _killed_at_its_limit(self) -> bool:
-        """Whether the kernel has killed in it since the last call, as it had taken all the memory that it may."""
+        """True if the kernel has killed in it since the last call, as it had taken all the memory that it may."""
         if self._place.cgroup is None:
             return False
         before, self._kills = self._kills, self._place.cgroup.kills()
@@ -257,7 +259,7 @@ def _gone_with_its_memory(spec: WorkspaceSpec) -> dict[str, Any]:
 
 
 def _exit(answer: dict[str, Any], cut: bool = False) -> Exit:
-    """What the keeper said: nothing of it is the program's, but for `said`, which is ours until the program begins."""
+    """Reads the keeper's answer: only `said` is from the program's process, and ours until the program begins."""
     end = answer["end"]
     used = answer["usage"]
     usage = Usage(timedelta(seconds=used["cpu"]), int(used["disk"]), int(used["memory"]), int(used["processes"]))
@@ -286,8 +288,8 @@ def _moved(answer: dict[str, Any]) -> Exit:
     moved = _exit(answer)
     if moved.end is ExecEnd.EXITED and moved.status == 0:
         return moved
-    if "No space left" in moved.reason or moved.end is ExecEnd.DISK:
-        raise ResourceExhausted("the workspace's disk is full")
+    if moved.reason.startswith(_FULL) or moved.end is ExecEnd.DISK:
+        raise ResourceExhausted("the files do not fit on the workspace's disk")
     if moved.end is not ExecEnd.EXITED:
         raise ResourceExhausted(f"the workspace's limit was reached: {moved.end}")
     raise invalid("files", f"could not be moved: {moved.reason or f'the status is {moved.status}'}")

@@ -27,7 +27,7 @@ from sandbox_service.domain.workspaces import MOST
 
 log = get_logger(__name__)
 
-_START_LIMIT = 20  # seconds
+_START_LIMIT, _CALM = 20, 0.5  # seconds
 
 
 class WorkspaceCages:
@@ -47,6 +47,7 @@ class WorkspaceCages:
         self._made: set[WorkspaceCage] = set()
         self._spares: defaultdict[str, list[WorkspaceCage]] = defaultdict(list)
         self._wanted = 0
+        self._last = 0.0
         self._refilling: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -90,6 +91,7 @@ class WorkspaceCages:
             if isinstance(error, (OSError, EOFError, TimeoutError)):
                 raise Unavailable(f"a workspace did not start: {error!r}") from error
             raise
+        self._last = asyncio.get_running_loop().time()
         self._wanted = max(self._wanted, len(self._made) - self.waiting)
         if self._refilling is None or self._refilling.done():
             self._refilling = asyncio.create_task(self._refill(runtime))
@@ -97,12 +99,16 @@ class WorkspaceCages:
 
     async def _refill(self, runtime: str) -> None:
         """Keepers that wait for a workspace: as many as lived at a time, one forked after the other."""
+        clock = asyncio.get_running_loop().time
         with suppress(RatchetError):
             while self.waiting < min(self._wanted, BLOCK - MOST):
-                self._spares[runtime].append(await self._forked(runtime))
+                if (left := self._last + _CALM - clock()) > 0:
+                    await asyncio.sleep(left)  # whoever waits for a workspace comes first
+                else:
+                    self._spares[runtime].append(await self._forked(runtime))
 
     async def _forked(self, runtime: str) -> WorkspaceCage:
-        """A keeper in its walls, that waits to be told what it keeps."""
+        """A keeper in its walls, that waits for its workspace."""
         nursery = await self._nursery(runtime)
         uid = self._free_uids.pop()
         stage = tempfile.mkdtemp(prefix=f"{cleanup.STAGE_PREFIX}{os.getpid()}-")
@@ -127,7 +133,7 @@ class WorkspaceCages:
             if group:
                 await asyncio.to_thread(group.enter, pid)
             async with asyncio.timeout(_START_LIMIT):
-                hello = await cage.told({"stage": stage, "uid": uid, "cgroup": group is not None})
+                hello = await cage.set_up({"stage": stage, "uid": uid, "cgroup": group is not None})
             self._settle(cage, hello, no_cgroup)
         except BaseException as error:
             await self._give_up(cage, place)
@@ -163,7 +169,7 @@ class WorkspaceCages:
             raise FailedPrecondition(f"workspaces would be below {least}, the least that is allowed here: {lacks}")
 
     def _cgroup(self) -> tuple[cgroups.LaneCgroup | None, str]:
-        """With the reason if there is none."""
+        """With the reason for having no cgroup."""
         if isinstance(self._home, cgroups.NoCgroup):
             return None, str(self._home)
         try:

@@ -9,7 +9,7 @@ _CHUNK = 1 << 16
 
 
 class Outlet:
-    """What a program writes to one of its streams. `writer` is the program's end."""
+    """One of the streams that a program writes to. `writer` is the program's end."""
 
     def __init__(self, changed: asyncio.Event) -> None:
         self._changed = changed
@@ -27,7 +27,7 @@ class Outlet:
         self._changed.set()
 
     def take(self) -> bytes:
-        """What is there by now, if anything."""
+        """Returns the bytes that are there by now, if any."""
         if not self._ready:
             return b""
         self._ready = False
@@ -37,7 +37,7 @@ class Outlet:
         return data
 
     def rest(self) -> bytes:
-        """What is left once the exec has ended: no more than the pipe holds, whoever still writes."""
+        """Returns the rest once the exec has ended: no more than the pipe holds, whoever still writes."""
         return self._read()
 
     def _read(self) -> bytes:
@@ -55,7 +55,7 @@ class Outlet:
 
 
 class Inlet:
-    """What a program reads from its standard input. `reader` is the program's end."""
+    """The standard input of a program. `reader` is the program's end."""
 
     def __init__(self) -> None:
         self.reader, self._writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)

@@ -1,4 +1,4 @@
-"""What a forked process of a lane does until the program has the word: start.py makes it, and all forks inherit it."""
+"""The beginning of a forked process of a lane, until the program has the word: start.py makes it, forks inherit it."""
 
 import marshal
 import os

@@ -40,7 +40,7 @@ class Meter:
         self._next = 0.0
 
     def over(self) -> bool:
-        """Whether it was last seen to hold more. The answer may be `_INTERVAL` old."""
+        """True if it was last seen to hold more. The answer may be `_INTERVAL` old."""
         now = time.monotonic()
         if now < self._next:
             return False

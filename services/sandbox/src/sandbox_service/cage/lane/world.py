@@ -1,4 +1,4 @@
-"""What every program finds new: the folder that it may write to, the numbers of its processes, what it may open.
+"""All that is new for every program: the folder that it may write to, the numbers of its processes, what it may open.
 
 The keeper makes it and takes it down. The zygote does what only a process of the lane's own pid namespace can: it sets
 the number that processes begin from, and ends what still runs. Both then prove that the lane is as it was (proof.py),

@@ -61,7 +61,7 @@ class Zygote:
         return self._wait_seconds()
 
     def clear(self) -> float:
-        """Of a workspace (init.py): kills all that runs in it. Returns its CPU seconds."""
+        """Kills all that runs in a workspace (init.py). Returns its CPU seconds."""
         self._orders.send(bytes((forks.CLEAR, 0)))
         return self._wait_seconds()
 

@@ -98,7 +98,7 @@ def _put(archive: tarfile.TarFile, entry: tarfile.TarInfo, parts: list[str]) -> 
 
 
 def _named(parts: list[str]) -> Iterator[tuple[str, int, os.stat_result]]:
-    """What has the name and, of a folder, all below it: path, descriptor of the folder that it is in, status."""
+    """Finds what has the name and, of a folder, all below it: path, descriptor of the folder that it is in, status."""
     waiting, left = ["/".join(parts)], _MOST_ENTRIES
     while waiting:
         path = waiting.pop()

@@ -1,6 +1,6 @@
 """The keeper of one workspace: it has pid 1 fork what the service orders, one program after the other, and measures.
 
-It reads no program and none of its output: these go by descriptors that come with an order. Ends, with all that is
+It reads neither a program nor its output: these go by descriptors that come with an order. Ends, with all that is
 in the workspace, when the service hangs up.
 """
 
@@ -121,8 +121,8 @@ class Keeper:
                 return limit
 
     def _measure_disk(self) -> None:
-        """Of a folder on the machine's disk, which nothing but looks holds within its bound. One that is beyond it may
-        be tidied up, and not grow: up to twice the bound."""
+        """Sets the bound of a folder on the machine's disk, which nothing but looks holds within it. One that is beyond
+        it may be tidied up, and not grow: up to twice the bound."""
         if not self._own_root:
             size, inodes = self._disk
             left = scratch.room(self._world.folder, 2 * size, 2 * inodes)

@@ -68,9 +68,9 @@ def _live(descriptors: list[int], setup: dict[str, Any], proc: int, nursery: int
         if os.getppid() == nursery:
             _keep(descriptors, setup, proc)
         status = 0
-    except SystemExit as end:
-        if end.code:
-            forks.complain(2, end)
+    except SystemExit as error:
+        if error.code:
+            forks.complain(2, error)
     except BaseException as error:  # noqa: BLE001
         forks.complain(2, error)
     finally:

@@ -1,4 +1,4 @@
-"""What a forked process of a workspace does until the program has the word."""
+"""The beginning of a forked process of a workspace, until its program has the word."""
 
 import os
 import resource
