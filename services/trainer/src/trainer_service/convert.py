@@ -49,7 +49,9 @@ def spec_from_proto(message: pb.RunSpec, faults: Faults) -> RunSpec:
     """An invalid base is reported in `faults` and left unset."""
     resources = message.resources
     return RunSpec(
-        base=faults.read("base", refs.model_from_proto, message.base),
+        base=faults.read("base", refs.model_from_proto, message.base)
+        if message.HasField("base") or not message.HasField("parent")
+        else None,
         algorithm=_enum_from_proto(pb.Algorithm.DESCRIPTOR, message.algorithm),
         problems=_problem_set_from_proto(message.problems),
         steps=message.steps,

@@ -177,7 +177,9 @@ async def test_the_spec_of_a_run_can_be_sent_again_with_a_parent(trainer: Any, m
     message.ClearField("base")
     message.parent.run_id, message.parent.step = run.id, 1
     faults = Faults()
-    child = await trainer.create("r9", convert.spec_from_proto(message, faults))
+    wanted = convert.spec_from_proto(message, faults)
+    faults.raise_if_any("it cannot be read")
+    child = await trainer.create("r9", wanted)
     assert child.spec.keep == Keep()
     assert child.spec.parent == ParentCheckpoint(run.id, 1, run.spec.base, (run.spec.problems,))
     assert convert.spec_to_proto(child.spec).parent == message.parent
