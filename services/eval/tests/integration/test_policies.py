@@ -206,7 +206,7 @@ async def test_a_failed_leftover_is_loaded_anew(host: EnginePolicyHost, rollout:
 
 
 async def test_a_model_that_cannot_be_loaded_is_named(host: EnginePolicyHost, rollout: Rollout) -> None:
-    rollout.states = [LOADING, FAILED]
+    rollout.states = [LOADING, FAILED] * 2
     with pytest.raises(FailedPrecondition, match="could not load /models/a"):
         async with host.open(MODEL, "eval_1"):
             pass

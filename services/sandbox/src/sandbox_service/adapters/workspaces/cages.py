@@ -74,15 +74,15 @@ class WorkspaceCages:
     @property
     def waiting(self) -> int:
         """Keepers that wait for a workspace."""
-        return sum(map(len, self._spares.values()))
+        return sum(cage.is_up for spares in self._spares.values() for cage in spares)
 
     async def make(self, spec: WorkspaceSpec) -> WorkspaceCage:
         runtime, spares = spec.runtime, self._spares[spec.runtime]
-        cage = spares.pop() if spares else None
-        while cage is not None and not cage.is_up:
-            await cage.stop()
-            cage = spares.pop() if spares else None
-        cage = cage or await self._forked(runtime)
+        lost = [cage for cage in spares if not cage.is_up]
+        for cage in lost:
+            spares.remove(cage)
+        await asyncio.gather(*(cage.stop() for cage in lost))
+        cage = spares.pop() if spares else await self._forked(runtime)
         try:
             async with asyncio.timeout(_START_LIMIT):
                 await cage.open(spec)
