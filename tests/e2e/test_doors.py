@@ -10,7 +10,7 @@ from ratchet.eval.v1 import eval_pb2, preference_pb2  # noqa: F401 - the pool kn
 from ratchet.gateway.v1 import experiment_pb2, gateway_pb2, key_pb2, platform_pb2, release_pb2  # noqa: F401
 from ratchet.registry.v1 import registry_pb2  # noqa: F401
 from ratchet.rollout.v1 import rollout_pb2  # noqa: F401
-from ratchet.sandbox.v1 import batch_pb2, diagnostics_pb2, program_pb2  # noqa: F401
+from ratchet.sandbox.v1 import batch_pb2, diagnostics_pb2, program_pb2, workspace_pb2  # noqa: F401
 from ratchet.trainer.v1 import job_report_pb2, trainer_pb2  # noqa: F401
 from ratchet_protos.access import TOKEN_HEADER
 
