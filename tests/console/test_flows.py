@@ -69,7 +69,7 @@ class TestSignIn:
     def test_a_key_for_completions_is_told_so(self, stranger: Screen, client: Client) -> None:
         made = client.keys.create("an app", [access_pb2.SCOPE_INFERENCE])
         sign_in(stranger, made.secret)
-        stranger.page.get_by_text("This key is for completions").wait_for()
+        stranger.page.get_by_text("This sign-in is for completions").wait_for()
 
     def test_a_key_that_is_revoked_leads_back(self, stranger: Screen, client: Client) -> None:
         made = client.keys.create("somebody", [access_pb2.SCOPE_ADMIN])
