@@ -26,7 +26,7 @@ def parts(part: Path) -> list[Path]:
 
     def follow(folder: Path) -> None:
         for name in needs(folder):
-            if name in folders and folders[name] not in found:
+            if name in folders and folders[name] not in (*found, folder):  # an extra may name its own part
                 follow(folders[name])
         found.append(folder)
 
