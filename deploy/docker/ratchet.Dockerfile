@@ -1,5 +1,5 @@
 # The command, for machines that have no Python 3.11: `docker build -f deploy/docker/ratchet.Dockerfile -t ratchet .`, then
-# `docker run --rm -e RATCHET_URL -e RATCHET_API_KEY -v "$PWD:/work" ratchet models list`.
+# `docker run --rm --network host -e RATCHET_URL -e RATCHET_API_KEY -v "$PWD:/work" ratchet models list`.
 ARG BASE_IMAGE=python:3.11-slim-bookworm
 FROM ${BASE_IMAGE}
 RUN python3 -m venv /opt/venv && useradd --uid 10001 --create-home ratchet && install -d -o ratchet /work
