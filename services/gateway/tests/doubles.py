@@ -68,6 +68,7 @@ class ScriptedEngine:
     before_answer: Callable[[str], None] = lambda name: None
     breaks_off_after: dict[str, int] = field(default_factory=dict)
     refuse_sources: Mapping[str, str] = field(default_factory=dict)
+    refuses_with: str = "INVALID_ARGUMENT"
     policies: dict[str, Policy] = field(default_factory=dict)
     loads: Counter[str] = field(default_factory=Counter)
     streams_closed: int = 0
@@ -101,7 +102,7 @@ class ScriptedEngine:
         self.loads[name] += 1
         policy = Policy(name, PolicyState.LOADING, policy_id_of(source))
         if source in self.refuse_sources:
-            policy = Policy(name, PolicyState.FAILED, failure=Failure("INVALID_ARGUMENT", self.refuse_sources[source]))
+            policy = Policy(name, PolicyState.FAILED, failure=Failure(self.refuses_with, self.refuse_sources[source]))
         elif self.loads_at_once:
             policy = replace(policy, state=PolicyState.READY)
         self.policies[name] = policy

@@ -118,7 +118,9 @@ async def test_waits_for_what_is_unloading(world: World) -> None:
     assert world.engine.loads["starter@1"] == 2
 
 
-async def test_a_version_that_no_engine_takes_is_at_fault_and_not_its_caller(world: World) -> None:
+@pytest.mark.parametrize("code", ["INVALID_ARGUMENT", "DATA_LOSS", "UNIMPLEMENTED", "PERMISSION_DENIED"])
+async def test_a_version_that_no_engine_takes_is_at_fault_and_not_its_caller(world: World, code: str) -> None:
+    world.engine.refuses_with = code
     world.engine.refuse_sources = {"starter/1": "/srv/artifacts/ab12: model.safetensors is cut short"}
     for answer in (
         world.gateway.serving.generate(ONE, PROMPT, Sampling()),

@@ -11,14 +11,13 @@ from gateway_service.domain.ports import ModelRegistry
 from ratchet_kit.errors import (
     DataLoss,
     FailedPrecondition,
-    InvalidArgument,
     RatchetError,
     ResourceExhausted,
     Unavailable,
 )
 from ratchet_kit.logs import get_logger
 from ratchet_kit.names import VersionRef
-from ratchet_kit.permanent import is_permanent
+from ratchet_kit.permanent import PERMANENT, is_permanent
 from ratchet_kit.retry import OUTSIDE
 from ratchet_kit.times import Clock
 from ratchet_kit.work import every
@@ -56,6 +55,10 @@ class ServingEngine(PolicyEngine, Protocol):
 
 class NotLoaded(Unavailable):
     """The version is being loaded, or what loads it is away: no fault of the version."""
+
+
+UNLOADABLE: tuple[type[RatchetError], ...] = (*PERMANENT, FailedPrecondition)
+"""Errors of a version that no engine takes."""
 
 
 class Unservable(DataLoss):
@@ -223,7 +226,7 @@ class Serving:
         """`ensure`, for a request: a version that the registry knows and no engine takes is Unservable."""
         try:
             return await self.ensure(ref, wait)
-        except (InvalidArgument, FailedPrecondition, DataLoss) as error:
+        except UNLOADABLE as error:
             await self._registry.version(ref)  # raises where there is none, or none yet
             raise Unservable(f"{ref} cannot be served: {error.message}") from error
 

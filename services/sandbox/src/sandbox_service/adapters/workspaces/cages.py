@@ -78,10 +78,7 @@ class WorkspaceCages:
 
     async def make(self, spec: WorkspaceSpec) -> WorkspaceCage:
         runtime, spares = spec.runtime, self._spares[spec.runtime]
-        lost = [cage for cage in spares if not cage.is_up]
-        for cage in lost:
-            spares.remove(cage)
-        await asyncio.gather(*(cage.stop() for cage in lost))
+        await self._drop_lost(spares)
         cage = spares.pop() if spares else await self._forked(runtime)
         try:
             async with asyncio.timeout(_START_LIMIT):
@@ -102,10 +99,21 @@ class WorkspaceCages:
         clock = asyncio.get_running_loop().time
         with suppress(RatchetError):
             while self.waiting < min(self._wanted, BLOCK - MOST):
+                if await self._drop_lost(self._spares[runtime]):
+                    return  # something ends them: no more of them until a workspace is asked for
                 if (left := self._last + _CALM - clock()) > 0:
                     await asyncio.sleep(left)  # whoever waits for a workspace comes first
                 else:
                     self._spares[runtime].append(await self._forked(runtime))
+
+    @staticmethod
+    async def _drop_lost(spares: list[WorkspaceCage]) -> bool:
+        """True if some of them have ended."""
+        lost = [cage for cage in spares if not cage.is_up]
+        for cage in lost:
+            spares.remove(cage)
+        await asyncio.gather(*(cage.stop() for cage in lost))
+        return bool(lost)
 
     async def _forked(self, runtime: str) -> WorkspaceCage:
         """A keeper in its walls, that waits for its workspace."""

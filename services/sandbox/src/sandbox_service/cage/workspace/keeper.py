@@ -20,6 +20,7 @@ from sandbox_service.cage.wire import wire
 
 _PLACES = 4  # descriptors of an order: stdin, stdout, stderr, payload
 _COMPLAINT = 4096  # bytes
+_BETWEEN_LOOKS = (256 << 20, 10_000)  # bytes and files that a fast disk takes between two looks on a busy machine
 _HUNG_UP = select.POLLRDHUP | select.POLLHUP | select.POLLERR
 
 
@@ -122,11 +123,12 @@ class Keeper:
 
     def _measure_disk(self) -> None:
         """Sets the bound of a folder on the machine's disk, which nothing but looks holds within it. One that is beyond
-        it may be tidied up, and not grow: up to twice the bound."""
+        it may be tidied up, and not grow: up to twice the bound, or _BETWEEN_LOOKS above it."""
         if not self._own_root:
             size, inodes = self._disk
-            left = scratch.room(self._world.folder, 2 * size, 2 * inodes)
-            most = (max(size, 2 * size - left[0]), max(inodes, 2 * inodes - left[1]))
+            above = max(size, _BETWEEN_LOOKS[0]), max(inodes, _BETWEEN_LOOKS[1])
+            left = scratch.room(self._world.folder, size + above[0], inodes + above[1])
+            most = (max(size, size + above[0] - left[0]), max(inodes, inodes + above[1] - left[1]))
             self._meter = scratch.Meter(self._world.folder, *(self._disk if min(left) < 0 else most))
 
     def _full(self) -> str:
