@@ -84,10 +84,12 @@ class Validating:
         keep = run.spec.keep or (Keep(last=0) if run.spec.validate else None)
         if keep is None:
             return
+        # Whatever is scored later, what is not among the best of these never is.
+        if not (old := superseded(await self._checkpoints(run), keep)):
+            return
         parents = [one.spec.parent for one in await self._store.unfinished() if one.spec.parent]
         bases = {one.step for one in parents if one.run_id == run.id}
-        # Whatever is scored later, what is not among the best of these never is.
-        for one in superseded(await self._checkpoints(run), keep):
+        for one in old:
             if one.step not in bases and not (run.spec.validate and one.awaits_score):
                 await self._folders.remove_export(run.id, one.uri)
                 await self._change(run, one, partial(Checkpoint.deleted, uri=one.uri))
