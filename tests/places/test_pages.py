@@ -56,7 +56,7 @@ def test_a_hyperparameter(tree: Tree) -> None:
 
 
 def test_a_component(tree: Tree) -> None:
-    follow(tree, section("rewards.md", "Add a component"))
+    follow(tree, section("extending.md", "Add a component"))
     assert "documented" in catalogue(tree)["rewards"]
 
 
