@@ -384,6 +384,7 @@ def _limits(settings: Settings) -> Limits:
         devices=(settings.device,) if own else (settings.device, other),
         accelerators=settings.accelerators if own else None,
         memory_bytes=settings.memory_bytes,
+        gpus=settings.gpu_memory,
         cores=len(os.sched_getaffinity(0)) if own else None,
         trackers=settings.trackers,
         activation_bytes=4 if settings.job_dtype == "float32" else 2,
