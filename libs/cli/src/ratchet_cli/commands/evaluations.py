@@ -60,6 +60,10 @@ def evaluate(
     ] = False,
     environment: options.EnvironmentOption = "",
     name: Annotated[str, typer.Option(help="Name of the evaluation, for people.")] = "",
+    budget: Annotated[
+        float | None,
+        typer.Option(help="Cost after which it ends, in the currency of the operator's prices (RATCHET_PRICES)."),
+    ] = None,
     every: Annotated[
         str, typer.Option(help="Measure once in each period (30m, 6h, 1d), until interrupted.", metavar="PERIOD")
     ] = "",
@@ -91,6 +95,7 @@ def evaluate(
             judge=options.judge(judge),
             examples=options.examples(examples),
             display_name=name,
+            budget=budget,
             **suites.sets_of(benchmark, limit),
         )
     runtimes.ensure_for(suites.names_of(benchmark))
