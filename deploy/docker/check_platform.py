@@ -61,7 +61,7 @@ def add(client: Client) -> str:
     with tempfile.TemporaryDirectory() as folder:
         files = {split: Path(folder, f"{split}.parquet") for split in ("train", "test")}
         for split, file in files.items():
-            tables.write(load(f"composed/{split}", limit=32), file)
+            tables.write(load(f"composed/{split}", limit=150), file)
         made = upload(client.datasets, DATASET, files)
     *_, made = client.datasets.watch(made.name, made.number)
     if made.state != dataset_pb2.Dataset.STATE_READY:
@@ -111,7 +111,7 @@ def train(client: Client, base: model_pb2.VersionRef) -> registry_pb2.Version:
     spec = trainer_pb2.RunSpec(
         base=model_pb2.ModelRef(version=base),
         algorithm=trainer_pb2.ALGORITHM_GRPO,
-        problems=problem_pb2.ProblemSetRef(name=f"{DATASET}/train"),
+        problems=problem_pb2.ProblemSetRef(name=f"{DATASET}/train", limit=32),
         validation_problems=problem_pb2.ProblemSetRef(name="composed/validation", limit=4),
         steps=1,
         hyperparameters=trainer_pb2.Hyperparameters(

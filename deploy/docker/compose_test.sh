@@ -9,7 +9,7 @@ cd "$(dirname "$0")/../.."
 
 SERVICES=(sandbox registry eval gateway rollout trainer)
 PROJECT=ratchet-test
-python=.venvs/light/bin/python
+python=$PWD/.venvs/light/bin/python
 
 say() { printf 'compose-test: %s\n' "$*" >&2; }
 fail() { say "$*"; exit 1; }
@@ -84,8 +84,14 @@ compose up --detach --no-build --wait --wait-timeout 300 >"$work/up.log" 2>&1 \
   || { tail -n 5 "$work/up.log" >&2; fail "the platform does not become healthy."; }
 say "healthy after $((SECONDS - started)) s"
 
-RATCHET_URL=http://127.0.0.1:$RATCHET_HTTP_PORT RATCHET_API_KEY=$RATCHET_ADMIN_KEY \
-  "$python" deploy/docker/check_platform.py /models/starter || fail "the platform does not do its work."
-RATCHET_API_KEY=$RATCHET_ADMIN_KEY compose run --rm --no-deps --no-TTY ratchet models list | grep starter >&2 \
+export RATCHET_URL=http://127.0.0.1:$RATCHET_HTTP_PORT RATCHET_API_KEY=$RATCHET_ADMIN_KEY
+"$python" deploy/docker/check_platform.py /models/starter || fail "the platform does not do its work."
+# A turn from a folder that no service sees, on the data set that the check added and on a public benchmark.
+benchmark=$PWD/../shared/data/humaneval/HumanEval.jsonl.gz
+[ -f "$benchmark" ] || benchmark=
+(cd "$work" && export RATCHET_DATA="$work/benchmarks" RATCHET_HOME="$work/home" && ratchet=${python%python}ratchet \
+  && "$ratchet" data fetch humaneval ${benchmark:+--from "$benchmark"} \
+  && cp "$OLDPWD/deploy/docker/improve.yaml" . && "$ratchet" improve -f improve.yaml) >&2 || fail "ratchet improve releases nothing."
+compose run --rm --no-deps --no-TTY ratchet models list | grep starter >&2 \
   || fail "the command in its image does not see the platform's models."
 say "passed"

@@ -1,5 +1,5 @@
-"""Makes the table of hyperparameters in docs/training.md from their rows and the comments of the proto, and writes it
-when it is run: `.venvs/light/bin/python -m tests.docs.hyperparameters`."""
+"""Makes the table in docs/training/hyperparameters.md from the rows and the comments of the proto, and writes it when
+it is run: `.venvs/light/bin/python -m tests.docs.hyperparameters`."""
 
 import re
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from trainer_service.domain.spec.algorithms import ALGORITHMS
 from trainer_service.domain.spec.hyperparameters import ROWS, Row
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "training.md"
+PAGE = ROOT / "docs" / "training" / "hyperparameters.md"
 PROTO = ROOT / "proto" / "ratchet" / "trainer" / "v1" / "trainer.proto"
 HEAD = "| hyperparameter | meaning | bounds | default |\n|---|---|---|---|\n"
 

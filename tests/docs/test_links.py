@@ -7,10 +7,20 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("services/*/*.md"), *ROOT.glob("libs/*/*.md")]
-LINK = re.compile(r"\]\((?!https?://|#|mailto:)([^)#]+)(#[^)]*)?\)")
+LINK = re.compile(r"\]\((?!https?://|mailto:)([^)#]*)(?:#([^)]*))?\)")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_to_files(page: Path) -> None:
-    links = [found[1] for found in LINK.finditer(page.read_text())]
-    assert [link for link in links if not (page.parent / link).exists()] == []
+def test_links_lead_to_files_and_headings(page: Path) -> None:
+    links = [
+        (found[0], (page.parent / found[1]) if found[1] else page, found[2])
+        for found in LINK.finditer(page.read_text())
+    ]
+    assert [link for link, file, _ in links if not file.exists()] == []
+    assert [link for link, file, heading in links if heading and heading not in anchors(file)] == []
+
+
+def anchors(page: Path) -> set[str]:
+    """Of its headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}

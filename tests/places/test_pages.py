@@ -45,18 +45,18 @@ def catalogue(tree: Tree) -> dict[str, list[str]]:
 
 
 def test_an_algorithm(tree: Tree) -> None:
-    follow(tree, section("training.md", "Add an algorithm"))
+    follow(tree, section("extending.md", "Add an algorithm"))
     assert "ALGORITHM_OPO" in catalogue(tree)["algorithms"]
     assert " opo" in tree.run(".venvs/light/bin/ratchet", "train", "--help")
 
 
 def test_a_hyperparameter(tree: Tree) -> None:
-    follow(tree, section("training.md", "Add a hyperparameter"))
-    assert "| `critic_clip` (PPO, DAPO_STEPS) |" in (tree.root / "docs/training.md").read_text()
+    follow(tree, section("extending.md", "Add a hyperparameter"))
+    assert "| `critic_clip` (PPO, DAPO_STEPS) |" in (tree.root / "docs/training/hyperparameters.md").read_text()
 
 
 def test_a_component(tree: Tree) -> None:
-    follow(tree, section("rewards.md", "Add a component"))
+    follow(tree, section("extending.md", "Add a component"))
     assert "documented" in catalogue(tree)["rewards"]
 
 

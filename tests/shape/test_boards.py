@@ -138,8 +138,8 @@ CASES = [
 def test_every_alert_has_its_worlds() -> None:
     (group,) = yaml.safe_load((DEPLOY / "prometheus" / "alerts.yml").read_text())["groups"]
     assert [rule["alert"] for rule in group["rules"]] == list(WORLDS)
-    operations = (ROOT / "docs" / "operations.md").read_text()
-    assert [name for name in WORLDS if f"| `{name}` |" not in operations] == []
+    page = (ROOT / "docs" / "monitoring.md").read_text()
+    assert [name for name in WORLDS if f"| `{name}` |" not in page] == []
 
 
 @pytest.mark.parametrize(("case", "series", "wanted"), CASES, ids=[name for name, *_ in CASES])

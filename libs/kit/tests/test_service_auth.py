@@ -95,8 +95,8 @@ ROOT = Path(__file__).parents[3]
 
 
 def steps() -> list[str]:
-    """The commands of docs/operations.md that change the token, without its pauses."""
-    text = (ROOT / "docs/operations.md").read_text()
+    """The commands of docs/keeping.md that change the token, without its pauses."""
+    text = (ROOT / "docs/keeping.md").read_text()
     return [line for line in text.splitlines() if line.startswith("    ") and re.search(r"# [1-5]\. ", line)]
 
 

@@ -238,7 +238,8 @@ def test_a_csv_is_read_by_its_first_line(tmp_path: Path) -> None:
     [
         (["words", "test"], {}, "no column is the prompt: map one of words, test, such as prompt=words"),
         (["task_id", "test", "a_prompt"], {}, "such as prompt=a_prompt"),
-        (["prompt", "x"], {}, "no column is the tests"),
+        (["prompt", "x"], {}, "map one of prompt, x, such as tests=x; or tests= (no column) for prompts alone"),
+        (["x"], {"tests": ""}, "no column is the prompt"),
         ([], {}, "there is no row with a column"),
         (["prompt", "test"], {"promt": "x"}, "a problem has no field 'promt'; it has id, prompt, "),
         (["prompt", "test"], {"prompt": "x"}, "there is no column 'x'; there are prompt, test"),
@@ -265,7 +266,7 @@ def test_up_to_twenty_rows_at_fault_are_told_at_once(tmp_path: Path) -> None:
             {"prompt": [{"role": "system", "content": "x"}], "tests": []},
             "prompt[0].role: must be user: the last message, not system's",
         ),
-        ({"messages": [USER]}, "tests: a problem needs at least one test, or a reference to learn from"),
+        ({"messages": [USER]}, "tests: must be there, or an answer or references; [] says that it has none"),
         ({"messages": [USER, ANSWER, {"role": "tool", "content": "3"}]}, "prompt[2].role: must be one of system,"),
         ({"prompt": [USER, ANSWER], "tests": VERL["tests"]}, "prompt[1].role: must be user: the last message"),
         ({"prompt": "p", "input_output": {"inputs": ["1"], "outputs": []}}, "1 inputs stand beside 0 outputs"),
@@ -280,6 +281,19 @@ def test_values_that_cannot_be_read_are_told(tmp_path: Path, row: Mapping[str, A
     with pytest.raises(InvalidArgument) as error:
         read(written(tmp_path / "set.jsonl", [row]))
     assert said in error.value.message
+
+
+def test_prompts_may_stand_alone_where_it_is_said(tmp_path: Path) -> None:
+    rows = [{"prompt": "Write a poem.", "stars": 3}, {"prompt": [USER], "stars": 4}]
+    file = written(tmp_path / "set.jsonl", rows)
+    problems = read(file, tests="")
+    assert [(one.tests, one.references) for one in problems] == [((), ())] * 2
+    tables.write(problems, tmp_path / "set.parquet")
+    assert tables.read(tmp_path / "set.parquet", "set") == tuple(problems)
+    chats = written(tmp_path / "chats.jsonl", [{"messages": [USER]}, {"messages": [USER, ANSWER]}])
+    assert [len(one.references) for one in read(chats, tests="")] == [0, 1]
+    answered = written(tmp_path / "answered.jsonl", [{"prompt": "6 x 7?", "answer": "42"}])
+    assert read(answered, tests="")[0].answers == ("42",)
 
 
 def test_code_before_assertions_stands_before_them(tmp_path: Path) -> None:

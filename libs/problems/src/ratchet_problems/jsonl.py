@@ -1,7 +1,8 @@
 """Problem sets as JSONL: one problem a line, every fault with its line and field.
 
 A line holds what `Problem.to_json` writes. Only `prompt` and `tests` must be there (and `entry_point` for tests that
-call it). Instead of tests it may have `answer`, the right one or a list of right ones, or, for SFT alone, `references`.
+call it). Instead of tests it may have `answer`, the right one or a list of right ones, or `references` alone;
+`"tests": []` says that it has none of these.
 The prompt is a text, or a conversation that ends with the user:
     [{"role": "system", "content": "Answer in Python."}, {"role": "user", "content": "Write add(a, b)."}]
 A test is one of
@@ -225,7 +226,10 @@ def _tests(record: Mapping[str, Any], where: str) -> tuple[TestCase, ...]:
         if record.get("tests"):
             raise InvalidProblem(where, "answer", "must be alone: a problem with a right answer has no tests beside it")
         return (_answer(record["answer"], "answer", where),)
-    found = _list(record, "tests", where, required="references" not in record)
+    if not record.keys() & {"tests", "references"}:
+        alone = "[] says that it has none, and a reward of your own judges it"
+        raise InvalidProblem(where, "tests", f"must be there, or an answer or references; {alone}")
+    found = _list(record, "tests", where)
     return tuple(_test(test, f"tests[{index}]", where) for index, test in enumerate(found))
 
 

@@ -84,6 +84,8 @@ class Columns:
     unused: Sequence[str]
     language: str = ""
     """The language of all rows, where no column says it."""
+    prompts_alone: bool = False
+    """A row may have neither tests nor an answer nor a reference."""
 
     def __str__(self) -> str:
         used = ", ".join(field if field == column else f"{field} <- {column}" for field, column in self.of.items())
@@ -128,15 +130,18 @@ def columns(names: Iterable[str], wanted: Mapping[str, str]) -> Columns:
         found.pop("context", None)  # of code it may be anything
     if {"tests", "answer"} <= set(found):
         raise InvalidArgument("tests and answer cannot both be mapped: a problem has tests, or a right answer")
-    if "prompt" not in found or not {"tests", "answer", "references"} & set(found):
+    prompts_alone = wanted.get("tests") == "" and "answer" not in found
+    is_judged = {"tests", "answer", "references"} & set(found) or prompts_alone
+    if "prompt" not in found or not is_judged:
         missing = "prompt" if "prompt" not in found else "tests"
         if not names:
             raise InvalidArgument("there is no row with a column")
-        likely = [name for name in names if name not in FIELDS["id"]]
+        likely = [name for name in names if name not in (*FIELDS["id"], found.get("prompt"))]
         likely.sort(key=lambda name: missing.rstrip("s") not in name)
         example = f"{missing}={(likely or names)[0]}"
-        raise InvalidArgument(f"no column is the {missing}: map one of {', '.join(names)}, such as {example}")
-    return Columns(found, [name for name in names if name not in (*found.values(), *SETUP)], language)
+        alone = "; or tests= (no column) for prompts alone, which a reward of your own judges" * (missing == "tests")
+        raise InvalidArgument(f"no column is the {missing}: map one of {', '.join(names)}, such as {example}{alone}")
+    return Columns(found, [name for name in names if name not in (*found.values(), *SETUP)], language, prompts_alone)
 
 
 def plain_name(path: Path) -> str:
@@ -203,8 +208,10 @@ def _record(mapped: Columns, row: Row, where: str) -> dict[str, Any]:
         record["difficulty"] = difficulty
     if given.get("tags"):
         record["tags"] = _texts(given["tags"], where, "tags")
-    if given.get("references"):
-        record["references"] = _answers(given["references"], where)
+    if given.get("references") and (references := _answers(given["references"], where)):
+        record["references"] = references
+    if mapped.prompts_alone:
+        record["tests"] = []
     if given.get("answer") is not None:
         try:
             record["answer"], solution = answers.read(given["answer"])

@@ -138,8 +138,8 @@ class Problem:
     """A problem. Raises InvalidProblem when its parts do not make one.
 
     `references` are complete programs that pass all tests, or solutions that end with a right answer, the preferred one
-    first; they may be missing in user sets. So may the tests where there is a reference: it can be learned from (SFT),
-    and nothing can be judged by it.
+    first; they may be missing in user sets. So may the tests: a reference can be learned from (SFT), and where there is
+    neither, a reward of one's own or a reward model says what an answer is worth.
     `structure` names what the problem is made of; splits never share a structure. Empty: the problem stands alone.
     """
 
@@ -184,8 +184,6 @@ class Problem:
             raise InvalidProblem(
                 self.id, "language", f"must be one of {', '.join(LANGUAGES)}, not {clip(repr(self.language), 40)}"
             )
-        if not self.tests and not self.references:
-            raise InvalidProblem(self.id, "tests", "a problem needs at least one test, or a reference to learn from")
         for index, message in enumerate(self.conversation):
             self._check_message(message, index)
         for index, test in enumerate(self.tests):

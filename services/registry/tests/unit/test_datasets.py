@@ -38,7 +38,7 @@ from ..conftest import FAST, files_below
 DAY = timedelta(days=1)
 PROBLEMS = load("composed/test", limit=3)
 JSONL = "".join(json.dumps(problem.to_json()) + "\n" for problem in PROBLEMS).encode()
-BAD = b'{"prompt": "p", "tests": []}\n{"prompt": 1}\nnothing\n'
+BAD = b'{"prompt": "p"}\n{"prompt": 1}\nnothing\n'
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ async def test_wrong_rows_are_told_by_line_all_at_once(world: World) -> None:
     dataset = await world.add({"train": BAD})
     assert dataset.state is State.FAILED
     for fault in (
-        "train line 1: tests: a problem needs at least one test",
+        "train line 1: tests: must be there",
         "train line 2: prompt: must be text",
         "train line 3: line: ",
     ):

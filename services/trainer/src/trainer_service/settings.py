@@ -40,7 +40,7 @@ class Settings(ServiceSettings):
 
     concurrency: int = Field(default=1, ge=1)
     """Runs at once on the Ray of this service; several services that share a cluster count together. What the cluster
-    has, memory, and the places of the rollout service may allow fewer (docs/training.md, "Many runs")."""
+    has, memory, and the places of the rollout service may allow fewer (docs/training/many-runs.md)."""
     worth_preempting: timedelta = timedelta(minutes=2)
     """A run that has less than this to go makes no room for one of higher priority."""
     lease: timedelta = timedelta(seconds=20)

@@ -61,6 +61,16 @@ async def test_a_set_that_is_not_there_or_no_set_is_refused(tmp_path: Path) -> N
             await sets.look_up(ProblemSetRef(str(tmp_path / "bad.jsonl")))
 
 
+async def test_whether_there_is_anything_to_learn_from_is_known(tmp_path: Path) -> None:
+    sets = LibraryProblemSets(Places([str(tmp_path)]), NONE, UNTRIED, NO_DATASETS)
+    alone = {"id": "poem", "prompt": "Write a poem.", "tests": []}
+    for lines, there in (([alone], False), ([alone, PROBLEM | {"references": ["def f(x): return x + 1"]}], True)):
+        (tmp_path / "mine.jsonl").write_text("\n".join(map(json.dumps, lines)))
+        found = await sets.look_up(ProblemSetRef(str(tmp_path / "mine.jsonl")))
+        assert found.has_references == there
+        assert [gap.id for gap in found.gaps] == ["poem"]
+
+
 async def test_decimals_without_a_tolerance_are_noticed(tmp_path: Path) -> None:
     (tmp_path / "mine.jsonl").write_text(
         json.dumps({"id": "d", "prompt": "Divide.", "tests": [{"stdin": "1 3", "expected_stdout": "0.333"}]})

@@ -132,7 +132,7 @@ class Alike:
 
 _SAID = {
     Kind.NO_REFERENCE: "without a reference",
-    Kind.NO_TESTS: "without tests: for SFT alone",
+    Kind.NO_TESTS: "without tests: for SFT, or for rewards that need none",
     Kind.FORGEABLE_TESTS: "with tests that can be forged",
     Kind.SECRET: "with what looks like a key or a token",
     Kind.EMAIL: "with an e-mail address",

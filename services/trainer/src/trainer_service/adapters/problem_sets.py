@@ -138,6 +138,7 @@ def _look_up(places: Places, ref: ProblemSetRef) -> FoundSet:
         faults,
         notices(examined),
         gaps=_gaps(problems),
+        has_references=any(one.references for one in problems),
         conversation=next((problem.id for problem in problems if problem.conversation), ""),
         system=next((problem.id for problem in problems if has_system(problem.conversation)), ""),
         kinds=tuple(Kind(problem.difficulty, problem.tags) for problem in problems),

@@ -30,6 +30,14 @@ def test_problems_that_nothing_can_be_learned_from_are_named(make_spec: Any) -> 
     assert named(make_spec(algorithm="sft"), found=found) == {}
 
 
+def test_sft_is_refused_where_no_problem_has_a_reference(make_spec: Any) -> None:
+    found = replace(FOUND, problems=FoundSet(ProblemSetRef("mine.jsonl"), 1000, has_references=False))
+    assert named(make_spec(algorithm="sft"), found=found) == {
+        "spec.problems.name": "must hold references, which SFT learns from: it has none"
+    }
+    assert named(make_spec(), found=found) == {}
+
+
 def test_the_base_decides_the_form_of_prompts_unless_the_spec_does(make_spec: Any) -> None:
     bare = replace(FOUND, base=replace(FOUND.base, has_chat_template=False))
     assert complete(make_spec(), FOUND, LIMITS).prompt_form == "chat"

@@ -843,7 +843,7 @@ Global___Plugin: _TypeAlias = Plugin  # noqa: Y015
 
 @_typing.final
 class Curriculum(_message.Message):
-    """Chooses the problems that the steps of RL draw, and when: docs/training.md. INVALID_ARGUMENT for an algorithm that
+    """Chooses the problems that the steps of RL draw, and when: docs/training/problems.md. INVALID_ARGUMENT for an algorithm that
     learns from examples or pairs, and together with a sampler of your own.
     """
 
@@ -1049,7 +1049,7 @@ class RunSpec(_message.Message):
 
     @_builtins.property
     def verl_overrides(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Settings of verl's that docs/training.md lists, "key=value", applied last. INVALID_ARGUMENT for any other."""
+        """Settings of verl's that docs/training/hyperparameters.md lists, "key=value", applied last. INVALID_ARGUMENT for any other."""
 
     @_builtins.property
     def thresholds(self) -> Global___Thresholds:
@@ -1064,7 +1064,7 @@ class RunSpec(_message.Message):
     @_builtins.property
     def pairs(self) -> _problem_pb2.ProblemSetRef:
         """Pairs that DPO and REWARD_MODEL learn from, in place of problems, and of which SFT learns the better answers: a data
-        set or a JSONL file (docs/training.md), with the digest of its content at Create. INVALID_ARGUMENT for an invalid line, with its number.
+        set or a JSONL file (docs/training/fields.md), with the digest of its content at Create. INVALID_ARGUMENT for an invalid line, with its number.
         """
 
     @_builtins.property

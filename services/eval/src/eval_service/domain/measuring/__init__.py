@@ -1,0 +1,1 @@
+"""Stages of a worker's measuring: load, examine, draw, judge, score. They take one value, the attempt."""

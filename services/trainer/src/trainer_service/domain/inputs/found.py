@@ -104,6 +104,8 @@ class FoundSet:
     notices: tuple[str, ...] = ()
     """What is no fault, and may fail right programs."""
     gaps: tuple[Gap, ...] = ()
+    has_references: bool = True
+    """At least one of its problems has one."""
     form: str = ""
     """Of a file of pairs, how their prompts can be put: one of PromptForm; empty: either way."""
     conversation: str = ""

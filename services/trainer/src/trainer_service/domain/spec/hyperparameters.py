@@ -1,6 +1,6 @@
 """Hyperparameters: a field of `Hyperparameters` for each, which is its row as well. Algorithms' defaults, validation,
-overrides for verl, hints to callers who set verl directly, and the table in docs/training.md come from the rows. To add
-one: a field of the proto, whose comment says what it is, and a row here.
+overrides for verl, hints to callers who set verl directly, and docs/training/hyperparameters.md come from the rows. To
+add one: a field of the proto, whose comment says what it is, and a row here.
 """
 
 from collections.abc import Mapping

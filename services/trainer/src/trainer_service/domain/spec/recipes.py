@@ -73,7 +73,8 @@ def _hyperparameters(said: object) -> Hyperparameters:
     known = {one.name: kinds[one.name] for one in fields(Hyperparameters)}
     for name, value in said.items():
         if name not in known:
-            raise InvalidArgument(f"there is no hyperparameter {str(name)[:40]!r} (docs/training.md lists them)")
+            listed = "docs/training/hyperparameters.md lists them"
+            raise InvalidArgument(f"there is no hyperparameter {str(name)[:40]!r} ({listed})")
         wanted = [kind for kind in typing.get_args(known[name]) if kind is not type(None)]
         fits = type(value) in wanted or (float in wanted and type(value) is int)
         if not fits:

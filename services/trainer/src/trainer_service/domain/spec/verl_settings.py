@@ -159,7 +159,7 @@ _REPLACED: tuple[tuple[str, str], ...] = (
 
 def _hint(name: str) -> str:
     found = (hint for pattern, hint in _REPLACED if fnmatchcase(name, pattern))
-    return next(found, "docs/training.md lists verl's settings that a run may give")
+    return next(found, "docs/training/hyperparameters.md lists verl's settings that a run may give")
 
 
 def check(overrides: tuple[str, ...], algorithm: Algorithm | None, faults: Faults) -> None:

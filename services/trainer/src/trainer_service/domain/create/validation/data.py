@@ -23,6 +23,8 @@ def check(spec: RunSpec, found: Found, algorithm: Algorithm, faults: Faults) -> 
         if not spec.forgeable_rewards:
             _check_forgeable(found, faults)
         _check_problems(found, faults)
+    elif found.problems and not found.problems.has_references:
+        faults.add("problems.name", f"must hold references, which {algorithm.name.upper()} learns from: it has none")
     _check_pairs(spec, found, algorithm, faults)
     if spec.validate:
         _check_validate(spec, spec.validate, algorithm, faults)
