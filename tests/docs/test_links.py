@@ -1,4 +1,4 @@
-"""Links between files of this project lead somewhere: a file that is moved takes its links along."""
+"""Links between files of this project lead somewhere: a file that is moved takes its links along. Pages stay short."""
 
 import re
 from pathlib import Path
@@ -7,6 +7,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("services/*/*.md"), *ROOT.glob("libs/*/*.md")]
+MOST_WORDS = 2500
 LINK = re.compile(r"\]\((?!https?://|mailto:)([^)#]*)(?:#([^)]*))?\)")
 
 
@@ -24,3 +25,9 @@ def anchors(page: Path) -> set[str]:
     """Of its headings, as GitHub makes them."""
     headings = re.findall(r"^#+ (.*)", page.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", sorted(ROOT.glob("docs/**/*.md")), ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_is_read_in_one_sitting(page: Path) -> None:
+    """A longer one has two questions: make it two pages."""
+    assert len(page.read_text().split()) <= MOST_WORDS

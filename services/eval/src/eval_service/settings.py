@@ -24,7 +24,7 @@ class Settings(ServiceSettings):
     registry_target: str = "127.0.0.1:8706"
 
     prices: PriceTable = None
-    """RATCHET_PRICES: what an hour of a GPU, or a million tokens, costs, as JSON or a file of it (docs/operations.md).
+    """RATCHET_PRICES: what an hour of a GPU, or a million tokens, costs, as JSON or a file of it (docs/costs.md).
     None: usage is counted, and has no cost."""
 
     slots: int = Field(default=1, ge=0)

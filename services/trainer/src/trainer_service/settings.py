@@ -81,7 +81,7 @@ class Settings(ServiceSettings):
     """WANDB_MODE: "offline" and "disabled" are as without a key."""
 
     prices: PriceTable = None
-    """RATCHET_PRICES: what an hour of a GPU, or a million tokens, costs, as JSON or a file of it (docs/operations.md).
+    """RATCHET_PRICES: what an hour of a GPU, or a million tokens, costs, as JSON or a file of it (docs/costs.md).
     None: usage is counted, and has no cost."""
 
     device: Literal["cpu", "cuda"] = "cpu"
