@@ -15,10 +15,10 @@ _theirs = ModelConfig.compute_hash
 def compute_hash(config: ModelConfig) -> str:
     described = Path(config.model) / "config.json"
     if not described.is_file():
-        return _theirs(config)
+        return str(_theirs(config))
     same = copy.copy(config)
     same.model = hashlib.sha256(described.read_bytes()).hexdigest()
-    return _theirs(same)
+    return str(_theirs(same))
 
 
 def apply() -> None:
