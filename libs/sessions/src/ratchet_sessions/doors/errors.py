@@ -24,7 +24,7 @@ RETRY_AFTER_SECONDS = 5
 PLATFORMS = (errors.Unavailable, errors.DeadlineExceeded, errors.DataLoss)
 """Whose texts come from within the platform."""
 MOST_BYTES = 2048
-"""Of a text in an error, which may quote what the caller sent."""
+"""Length of a text in an error, which may quote what the caller sent."""
 MOST_VIOLATIONS = 100
 
 

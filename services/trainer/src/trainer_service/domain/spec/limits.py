@@ -11,7 +11,7 @@ GIB = 1 << 30
 @dataclass(frozen=True, slots=True)
 class Limits:
     devices: tuple[str, ...] = ("cpu",)
-    """Those that can be asked for, the default first."""
+    """Devices that can be asked for, the default first."""
     accelerators: int | None = 2
     """How many the service's own Ray has; None where a cluster decides."""
     loggers: tuple[str, ...] = ("console", "tensorboard", "mlflow", "wandb")
@@ -36,7 +36,7 @@ class Limits:
     """Prompt and response together."""
 
     def beside(self, engines: Mapping[str, int]) -> "Limits":
-        """What is left by engines that may take so many bytes of the GPUs with these UUIDs."""
+        """Limits beside engines that may take these bytes of the GPUs with these UUIDs."""
         if not self.gpus:
             return self
         return replace(self, memory_bytes=min(size - engines.get(uuid, 0) for uuid, size in self.gpus.items()))
