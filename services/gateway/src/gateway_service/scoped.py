@@ -47,6 +47,7 @@ OWN = {
     "CreateReward": ("name",),
     "CreateDataset": ("name",),
     "CreateRun": ("spec.output_model",),
+    "ExportCheckpoint": ("run_id", "model"),
     "CreateRelease": ("spec.candidate.model",),
     "CreateExperiment": ("spec.variants.version.model",),
     "PlanExperiment": ("model",),
@@ -93,7 +94,8 @@ OWN = {
     ),
     (),
 )
-"""RPCs whose path has no variable: the fields that name what is to be the project's. Others may name what is shared."""
+"""The fields that name what is to be the project's, of RPCs whose path has no variable, or not all of them. Others may
+name what is shared."""
 MODELS = {
     "CreateRun": ("spec.output_model",),
     "CreateEvaluation": ("spec.model.model", "spec.model.version.model", "spec.model.alias.model"),

@@ -57,6 +57,7 @@ NEEDS = {
     "ResumeRun": ("runs", "gpu_seconds", "cpu_seconds", "cost", "storage_bytes"),
     "CreateEvaluation": ("gpu_seconds", "cpu_seconds", "cost"),
     "CreateVersion": ("storage_bytes",),
+    "ExportCheckpoint": ("storage_bytes",),
     "CreateDataset": ("storage_bytes",),
 }
 """By RPC, the quotas that must have room for it."""
