@@ -102,13 +102,15 @@ async def test_a_past_that_the_program_rewrote_begins_a_branch_that_says_where(e
     await create(model="m", messages=[*ASKED, {"role": "assistant", "content": "no"}, said[2]])
     await create(model="m", messages=said, tools=TOOLS)
     await create(model="other", messages=said)
+    await create(model="other", messages=[*said, {"role": "assistant", "content": "yes"}, *ASKED], tools=TOOLS)
     named = {index: (branch.why, branch.call, branch.message) for index, branch in episode.session.branches.items()}
     assert named == {
         0: (Why.FIRST, None, 0),
         1: (Why.SHORTENED, 0, 1),
         3: (Why.REWRITTEN, 2, 1),
-        4: (Why.TOOLS, 1, 2),
+        4: (Why.SHORTENED, 2, 3),
         5: (Why.FIRST, None, 0),
+        6: (Why.TOOLS, 5, 4),
     }
     assert episode.session.calls[2].origin.parent == 1  # the newest of equals
     episode.check()

@@ -1,11 +1,12 @@
 """A session: the calls that one program made to models, as a graph with tokens.
 
-    call 0 -> call 1 -> call 2        each goes on from the tokens of the one before
-         \\-> call 3                   the program rewrote the answer of call 0's past: a branch
+    call 0 -> call 1 -> call 2    each goes on from the tokens of the one before
+           -> call 3              the program rewrote what came after the answer of call 0: a branch
+    call 4                        it rewrote its first question: a branch without a parent
 
 A call goes on from an earlier one of its role where its messages are that one's, its answer and something new. Then
-the tokens that were read and sampled are kept as they are. Anything else begins a branch, which says what differs, and
-where.
+the tokens that were read and sampled are kept as they are. Where the program rewrote the past a branch begins, which
+says what differs, and where.
 """
 
 import json
@@ -24,7 +25,7 @@ MAX_TOKENS = 1 << 24
 
 
 class Why(StrEnum):
-    """Why a call goes on from no earlier one."""
+    """Why a branch begins."""
 
     FIRST = "first"
     """It is the first of its role."""
@@ -40,6 +41,8 @@ class Why(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Branch:
+    """Where a call leaves the way of another, which has no fewer of its messages than the one it goes on from."""
+
     why: Why
     call: int | None = None
     """The call that it is nearest to; None for the first."""
@@ -59,7 +62,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a call begins: `parent` and the tokens so far, or a branch."""
+    """Where a call begins: after `parent` with its tokens, at a branch, or both."""
 
     parent: int | None = None
     begun: Begun | None = None
@@ -119,14 +122,13 @@ class Session:
     _tokens: int = 0
 
     def origin(self, asked: Asked) -> Origin:
-        """Where the call goes on from: the longest of those that fit, the newest of equals.
+        """Where the call goes on from: the longest that fits, of equals the newest. So is the nearest of a branch.
 
         Raises ResourceExhausted for a session that is full.
         """
         if len(self.calls) + len(self.failed) >= MAX_CALLS or self._tokens >= MAX_TOKENS:
             raise ResourceExhausted(f"a session has at most {MAX_CALLS} calls and {MAX_TOKENS} tokens")
-        nearest = Branch(Why.FIRST)
-        parent: Call | None = None
+        nearest, parent, kept = Branch(Why.FIRST), None, 0
         for call in reversed(self.calls):
             if call.asked.role != asked.role:
                 continue
@@ -134,15 +136,16 @@ class Session:
             same = _shared(past, asked.messages)
             fits = same == len(past) < len(asked.messages)
             if fits and _offered(call.asked) == _offered(asked):
-                if parent is None or len(past) > len(parent.asked.messages) + 1:
-                    parent = call
+                if same > kept:
+                    parent, kept = call, same
                 continue
             why = Why.TOOLS if fits else Why.SHORTENED if same == len(asked.messages) else Why.REWRITTEN
-            if nearest.call is None or (fits, same) > (nearest.why is Why.TOOLS, nearest.message):
+            if nearest.call is None or same > nearest.message:
                 nearest = Branch(why, call.index, same)
         if parent is None:
             return Origin(branch=nearest)
-        return Origin(parent.index, Begun(parent.ids, len(parent.asked.messages) + 1))
+        branch = nearest if nearest.call is not None and nearest.message >= kept else None
+        return Origin(parent.index, Begun(parent.ids, kept), branch)
 
     def record(
         self,
@@ -186,7 +189,7 @@ class Session:
 
     @property
     def branches(self) -> Mapping[int, Branch]:
-        """By the call that begins there."""
+        """By the call that begins one."""
         return {call.index: call.origin.branch for call in self.calls if call.origin.branch}
 
     def paths(self) -> Iterator[Path]:
