@@ -1,4 +1,4 @@
-"""What programs said to models, token by token.
+"""Calls of programs to models, token by token.
 
 A `Session` is a graph of calls. `ratchet_sessions.door` opens an HTTP server for one episode, which any client of
 OpenAI's or Anthropic's calls; `ratchet_sessions.doors` reads their requests and writes their answers, for the gateway

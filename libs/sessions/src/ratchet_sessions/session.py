@@ -21,7 +21,7 @@ from ratchet_problems import Message, ToolCall
 
 MAX_CALLS = 4096
 MAX_TOKENS = 1 << 24
-"""Of one session, prompts counted once for each call: a program is not trusted."""
+"""Maximum of one session, prompts counted once for each call: a program is not trusted."""
 
 
 class Why(StrEnum):

@@ -32,7 +32,7 @@ _WHOLE = (
 
 
 def check(values: Mapping[str, Any], message: Any, place: str = "") -> None:
-    """Of JSON that json_format has read as the message of this descriptor. Raises InvalidArgument that names the first
+    """Checks JSON that json_format has read as the message of this descriptor. Raises InvalidArgument that names the first
     field whose text is no such number."""
     for name, value in values.items():
         field = message.fields_by_name.get(name) or message.fields_by_camelcase_name[name]
@@ -50,7 +50,7 @@ def check(values: Mapping[str, Any], message: Any, place: str = "") -> None:
 
 
 def wanted(field: FieldDescriptor) -> str:
-    """What a number must be; empty for a field of another kind."""
+    """The form that a number must have; empty for a field of another kind."""
     if field.cpp_type in _WHOLE:
         return "must be a whole number such as 5"
     return "must be a number such as 0.5" if field.cpp_type in _FLOATS else ""
@@ -90,4 +90,4 @@ Whole = Annotated[int, BeforeValidator(_number)]
 """5 and 5.0, not "5" nor true."""
 Number = Annotated[float, BeforeValidator(_number)]
 WholeKey = Annotated[int, BeforeValidator(_key)]
-"""Of a JSON object, whose keys are texts."""
+"""A key of a JSON object: they are texts."""

@@ -25,7 +25,7 @@ class CalledFunction(_Strict):
 
 
 class Call(_Strict):
-    """That an assistant made."""
+    """A call that an assistant made."""
 
     id: Text
     type: Literal["function"]
