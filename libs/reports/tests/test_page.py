@@ -21,6 +21,7 @@ def made(count: int, names: Sequence[str] = ("basics",), problems: int = 3, k: S
     found = []
     for number in range(count):
         it = evaluation(f"e{number}", f"<b>model</b>@{number}", *names)
+        it.samples_done, it.usage.cost, it.usage.currency = 500, 2.0, "EUR"
         for score in it.benchmarks:
             del score.pass_at_k[:]
             score.pass_at_k.extend(pb.PassAtK(k=one, estimate=estimate(0.5)) for one in k)
@@ -50,6 +51,10 @@ def test_a_page_loads_nothing(report: Report, tmp_path: Path) -> None:
     assert not LOADS.search(html)
     assert "<b>model</b>" not in html
     assert html.count("<svg") == html.count('role="img"')
+
+
+def test_it_says_what_each_evaluation_cost(tmp_path: Path) -> None:
+    assert written(made(2), tmp_path).count("<td>2.00 EUR, 4.00 EUR for 1,000 answers</td>") == 2
 
 
 def test_a_map_of_many_problems_stays_small(tmp_path: Path) -> None:

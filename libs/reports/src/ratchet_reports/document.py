@@ -107,6 +107,8 @@ class EvaluationResult:
     """ISO 8601, UTC."""
     seconds: float
     """From its start to its end; 0 while it has none."""
+    cost: str
+    """In words, with that of 1,000 answers; empty without prices."""
     settings: Mapping[str, str]
     pass_at_k: Mapping[int, Estimate]
     """The difference of the whole score: the sets' weighted mean."""

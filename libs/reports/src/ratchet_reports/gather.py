@@ -13,6 +13,7 @@ from ratchet_client import ApiError, Client
 from ratchet_client.names import environment_name, examples_name, model_name, state_name
 from ratchet_kit.statistics import Estimate, estimate_from_proto
 from ratchet_kit.text import clip
+from ratchet_reports import usage_words
 from ratchet_reports.document import (
     PASSED,
     EvaluationResult,
@@ -161,6 +162,7 @@ def _result(evaluation: pb.Evaluation, label: str, tallies: Mapping[str, _Tally]
         note=_note(evaluation),
         create_time=evaluation.create_time.ToDatetime(tzinfo=UTC).isoformat(timespec="seconds"),
         seconds=end.ToMilliseconds() / 1e3 - start.ToMilliseconds() / 1e3 if start.seconds and end.seconds else 0.0,
+        cost=usage_words.cost(evaluation.usage, answers=evaluation.samples_done),
         settings=_settings(evaluation.spec),
         pass_at_k=_pass_at_k(evaluation.pass_at_k),
         sets=[_set_result(score, tallies.get(score.problems.name, _Tally())) for score in _scores(evaluation)],

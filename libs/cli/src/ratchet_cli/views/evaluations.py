@@ -22,6 +22,7 @@ _ORDER = [
 def show_facts(evaluation: pb.Evaluation) -> None:
     """The model, the sets, the sampling and the times."""
     spec = evaluation.spec
+    budget = spec.budget if spec.HasField("budget") else None
     print_fields(
         [
             ("id", evaluation.id),
@@ -36,10 +37,7 @@ def show_facts(evaluation: pb.Evaluation) -> None:
             ),
             ("weights", evaluation.policy_id or "-"),
             ("used", usage_words.used(evaluation.usage) or "-"),
-            (
-                "cost",
-                usage_words.cost(evaluation.usage, answers=evaluation.samples_done) or usage_words.UNPRICED,
-            ),
+            ("cost", usage_words.cost(evaluation.usage, budget, evaluation.samples_done) or usage_words.UNPRICED),
             ("created", when(evaluation.create_time)),
             ("started", when(evaluation.start_time)),
             ("ended", when(evaluation.end_time)),

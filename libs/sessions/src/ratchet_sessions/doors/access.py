@@ -8,7 +8,7 @@ from starlette.types import Message, Receive, Scope
 from ratchet_kit.errors import Unauthenticated
 
 MAX_BODY_BYTES = 16 << 20
-"""Maximum of a request; more is 413."""
+"""Bytes of a request; more is 413."""
 
 
 def key_of(scope: Scope) -> str:

@@ -45,7 +45,7 @@ async def read_as(request: Request, shape: type[B]) -> B:
 
 
 def has_more_values(body: bytes, limit: int) -> bool:
-    """True if JSON has more values than `limit`, but for those that are alone in an array or an object. Linear."""
+    """Says whether JSON has more values than `limit`, but for those that are alone in an array or an object. Linear."""
     if body.count(_SEPARATOR) < limit:
         return False
     plain = body.replace(rb"\\", b"").replace(rb"\"", b"")  # the quotes that are left begin or end a text

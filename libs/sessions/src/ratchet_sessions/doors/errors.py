@@ -24,13 +24,13 @@ RETRY_AFTER_SECONDS = 5
 PLATFORMS = (errors.Unavailable, errors.DeadlineExceeded, errors.DataLoss)
 """Whose texts come from within the platform."""
 MOST_BYTES = 2048
-"""Maximum of a text in an error, which may quote what the caller sent."""
+"""Length of a text in an error, which may quote what the caller sent."""
 MOST_VIOLATIONS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """Meaning of an error over HTTP: its status, and OpenAI's `type` and `code` for it."""
+    """An error over HTTP: its status, and OpenAI's `type` and `code` for it."""
 
     status: int
     openai_type: str = "invalid_request_error"
@@ -114,7 +114,7 @@ def for_strangers(error: errors.RatchetError) -> errors.RatchetError:
 
 
 def meaning_of(error: errors.RatchetError) -> Meaning:
-    """Meaning of the error's class, or of its nearest base in the table."""
+    """The meaning of the error's class, or of its nearest base in the table."""
     return next(MEANINGS[base] for base in (*type(error).__mro__, errors.Internal) if base in MEANINGS)
 
 
@@ -237,7 +237,7 @@ def gone() -> errors.Cancelled:
 
 
 def invalid_body(faults: Iterable[tuple[Iterable[object], str]]) -> errors.InvalidArgument:
-    """Faults that pydantic found: where, and what. In a union it names each type, "list[str]", which is not a field."""
+    """Reads what pydantic says: where, and what. Of a union it names each type, "list[str]", which is not a field."""
     named = [(".".join(str(part) for part in place if "[" not in str(part)), text) for place, text in faults]
     violations = [errors.FieldViolation(name or "body", text) for name, text in named]
     message = "; ".join(f"{violation.field}: {violation.description}" for violation in violations)

@@ -32,8 +32,8 @@ _WHOLE = (
 
 
 def check(values: Mapping[str, Any], message: Any, place: str = "") -> None:
-    """Checks JSON that json_format has read as the message of this descriptor. Raises InvalidArgument that names the first
-    field whose text is no such number."""
+    """Checks JSON that json_format has read as the message of this descriptor. Raises InvalidArgument that names the
+    first field whose text is no such number."""
     for name, value in values.items():
         field = message.fields_by_name.get(name) or message.fields_by_camelcase_name[name]
         path = f"{place}{field.name}"
@@ -50,7 +50,7 @@ def check(values: Mapping[str, Any], message: Any, place: str = "") -> None:
 
 
 def wanted(field: FieldDescriptor) -> str:
-    """The form that a number must have; empty for a field of another kind."""
+    """The rule for a number; empty for a field of another kind."""
     if field.cpp_type in _WHOLE:
         return "must be a whole number such as 5"
     return "must be a number such as 0.5" if field.cpp_type in _FLOATS else ""
@@ -90,4 +90,4 @@ Whole = Annotated[int, BeforeValidator(_number)]
 """5 and 5.0, not "5" nor true."""
 Number = Annotated[float, BeforeValidator(_number)]
 WholeKey = Annotated[int, BeforeValidator(_key)]
-"""A key of a JSON object: they are texts."""
+"""Key of a JSON object, whose keys are texts."""

@@ -17,7 +17,7 @@ FINISH_REASONS = {
     FinishReason.LENGTH: "length",
     FinishReason.TOOL_CALLS: "tool_calls",
 }
-"""ABORTED is left out: whoever completes raises for it."""
+"""Without ABORTED: the completer raises for it."""
 LEAST_LOGPROB = -9999.0
 """For a token that has no probability: JSON has no infinity."""
 
@@ -206,7 +206,7 @@ class Shape:
     whole: Callable[[Sequence[Answer], int], ChatCompletion | TextCompletion]
     chunk: str
     delta: Callable[[Completion, int, int, bool], Mapping[str, Any]]
-    """Called with a piece, its choice's index, the characters that came before it, and whether it is the choice's first."""
+    """Takes a piece, its choice's index, the characters that came before it, and whether it is the choice's first."""
 
 
 CHAT = Shape(chat_whole, "chat.completion.chunk", chat_delta)

@@ -48,9 +48,9 @@ MAX_BIASED = 1024
 MAX_STOPS = 64
 MAX_MESSAGES = 10_000
 MAX_PARTS = 1_000
-"""Maximum of one message."""
+"""Parts of one message."""
 MAX_CALLS = 128
-"""Maximum of one message."""
+"""Tool calls of one message."""
 MAX_INT32 = 2**31 - 1
 MAX_INT64 = 2**63 - 1
 

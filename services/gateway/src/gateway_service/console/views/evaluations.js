@@ -157,7 +157,7 @@ export async function evaluation({ host, parts: [id], signal }) {
         ["temperature", short(one.spec.temperature)],
         ["took", between(one.start_time, one.end_time)],
         ["used", used(one.usage)],
-        ["cost", cost(one.usage, null, Number(one.samples_done))],
+        ["cost", cost(one.usage, one.spec.budget, Number(one.samples_done))],
         ["forgeable passes", Number(one.forgeable_passes) || ""],
       ]),
       one.failure && problem({ message: one.failure.message }),

@@ -53,7 +53,7 @@ class Schedules:
             return existing
         model = await self._runner.check(plan, actor)
         now = self._clock.now()
-        made = Schedule(new_id("sched"), plan, trigger, actor, model, now, trigger.next(now))
+        made = Schedule(new_id("sch"), plan, trigger, actor, model, now, trigger.next(now))
         return await self._store.create(made, request)
 
     async def get(self, schedule_id: str) -> Schedule:
