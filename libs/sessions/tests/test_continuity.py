@@ -11,7 +11,7 @@ import pytest
 from ratchet_kit.errors import InvalidArgument
 from ratchet_policies import ChatPrompt, Sampling, Tool, Tools, joined
 from ratchet_problems import Message
-from ratchet_sessions import Asked, Branch, Origin, Session, Why
+from ratchet_sessions import Branch, BranchReason, Origin, Question, Session
 from ratchet_testing.chats import FORMS
 
 from .engine import MemoryEngine, call
@@ -31,11 +31,11 @@ class Program:
         self.session = Session()
         self.tools: Tools | None = RUN if FORMS[form].takes_calls else None
         self.messages = [Message("user", self.text())]
-        self.expected: dict[int, Why | None] = {}
+        self.expected: dict[int, BranchReason | None] = {}
         self.refused = 0
         self.known = 0
         """Number of messages that the model has read or written."""
-        self.changed: Why | None = Why.FIRST
+        self.changed: BranchReason | None = BranchReason.FIRST
 
     def text(self) -> str:
         return " ".join(self.chance.choices(TEXTS, k=self.chance.randint(1, 5)))
@@ -51,28 +51,28 @@ class Program:
     async def step(self) -> None:
         said = self.said()
         self.engine.says, self.engine.cut = [said], self.chance.random() < 0.1
-        asked = Asked("m", tuple(self.messages), self.tools)
-        origin = self.session.origin(asked)
+        question = Question("m", tuple(self.messages), self.tools)
+        origin = self.session.origin(question)
         try:
-            made = await self.answers(asked, origin)
+            made = await self.answers(question, origin)
         except InvalidArgument as error:
             if not any(violation.field == "prompt.chat.begun" for violation in error.violations):
                 self.refused += 1  # the template refuses the conversation itself
                 self.restart()
                 return
-            origin = Origin(branch=Branch(Why.TEMPLATE, origin.parent, 0))
-            self.changed = Why.TEMPLATE
-            made = await self.answers(asked, origin)
+            origin = Origin(branch=Branch(BranchReason.TEMPLATE, origin.parent, 0))
+            self.changed = BranchReason.TEMPLATE
+            made = await self.answers(question, origin)
         answer = joined([delta.completion for delta in made])
-        kept = self.session.record(asked, origin, said, answer, made[0].prompt_ids, made[0].policy_id, NOW, NOW)
+        kept = self.session.record(question, origin, said, answer, made[0].prompt_ids, made[0].policy_id, NOW, NOW)
         self.expected[kept.index], self.changed = self.changed, None
         self.messages.append(said)
         self.known = len(self.messages)
         self.messages += self.replies(said)
         self.rewrite()
 
-    async def answers(self, asked: Asked, origin: Origin) -> list[object]:
-        prompt = ChatPrompt(asked.messages, asked.tools, begun=origin.begun)
+    async def answers(self, question: Question, origin: Origin) -> list[object]:
+        prompt = ChatPrompt(question.messages, question.tools, begun=origin.begun)
         return [delta async for delta in self.engine.stream("p", "", prompt, Sampling())]
 
     def replies(self, said: Message) -> list[Message]:
@@ -87,18 +87,21 @@ class Program:
             old = self.messages[place]
             self.messages[place] = Message(old.role, old.content + " rewritten", old.tool_calls, old.tool_call_id)
             if place < self.known:
-                self.changed = Why.REWRITTEN
+                self.changed = BranchReason.REWRITTEN
         elif lot < 0.15:
             del self.messages[1:]
-            self.changed = Why.SHORTENED
+            self.changed = BranchReason.SHORTENED
         elif lot < 0.2 and self.tools:
             self.tools = READ if self.tools is RUN else RUN
-            self.changed = Why.TOOLS
+            self.changed = BranchReason.TOOLS
         elif lot < 0.25:
             self.restart()
 
     def restart(self) -> None:
-        self.messages, self.changed = [Message("user", self.text() + f" {self.chance.random()}")], Why.REWRITTEN
+        self.messages, self.changed = (
+            [Message("user", self.text() + f" {self.chance.random()}")],
+            BranchReason.REWRITTEN,
+        )
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -137,11 +140,11 @@ def check(program: Program) -> None:
         assert sum(mark >= 0 for mark in path.sampled) == drawn
         trained |= set(path.calls)
     assert trained == set(range(len(session.calls)))
-    for index, why in program.expected.items():
+    for index, reason in program.expected.items():
         branch = session.branches.get(index)
-        assert (branch and branch.why) == (Why.FIRST if index == 0 else why)
-        if branch and branch.call is not None and branch.why in (Why.REWRITTEN, Why.SHORTENED):
+        assert (branch and branch.reason) == (BranchReason.FIRST if index == 0 else reason)
+        if branch and branch.call is not None and branch.reason in (BranchReason.REWRITTEN, BranchReason.SHORTENED):
             past = session.calls[branch.call]
-            said, now = (*past.asked.messages, past.answer), session.calls[index].asked.messages
+            said, now = (*past.question.messages, past.answer), session.calls[index].question.messages
             assert said[: branch.message] == now[: branch.message]
             assert said[branch.message :][:1] != now[branch.message :][:1]

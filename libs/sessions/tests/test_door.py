@@ -10,7 +10,7 @@ import pytest
 
 from ratchet_policies import FinishReason, Sampling
 from ratchet_problems import Message
-from ratchet_sessions import Session, Why
+from ratchet_sessions import BranchReason, Session
 from ratchet_sessions.door import Door, Seat, opened
 
 from .engine import POLICY, MemoryEngine, call
@@ -72,8 +72,8 @@ async def test_a_chat_goes_on_from_the_tokens_that_were_sampled(episode: Episode
     first, second = episode.session.calls
     assert second.origin.parent == 0
     assert second.prompt_ids[: len(first.ids)] == first.ids
-    assert [first.asked.role, first.policy_id, first.finish_reason] == ["m", POLICY, FinishReason.STOP]
-    assert {index: branch.why for index, branch in episode.session.branches.items()} == {0: Why.FIRST}
+    assert [first.question.role, first.policy_id, first.finish_reason] == ["m", POLICY, FinishReason.STOP]
+    assert {index: branch.reason for index, branch in episode.session.branches.items()} == {0: BranchReason.FIRST}
     (path,) = episode.session.paths()
     assert path.calls == (0, 1)
     episode.check()
@@ -103,14 +103,14 @@ async def test_a_past_that_the_program_rewrote_begins_a_branch_that_says_where(e
     await create(model="m", messages=said, tools=TOOLS)
     await create(model="other", messages=said)
     await create(model="other", messages=[*said, {"role": "assistant", "content": "yes"}, *ASKED], tools=TOOLS)
-    named = {index: (branch.why, branch.call, branch.message) for index, branch in episode.session.branches.items()}
+    named = {index: (branch.reason, branch.call, branch.message) for index, branch in episode.session.branches.items()}
     assert named == {
-        0: (Why.FIRST, None, 0),
-        1: (Why.SHORTENED, 0, 1),
-        3: (Why.REWRITTEN, 2, 1),
-        4: (Why.SHORTENED, 2, 3),
-        5: (Why.FIRST, None, 0),
-        6: (Why.TOOLS, 5, 4),
+        0: (BranchReason.FIRST, None, 0),
+        1: (BranchReason.SHORTENED, 0, 1),
+        3: (BranchReason.REWRITTEN, 2, 1),
+        4: (BranchReason.SHORTENED, 2, 3),
+        5: (BranchReason.FIRST, None, 0),
+        6: (BranchReason.TOOLS, 5, 4),
     }
     assert episode.session.calls[2].origin.parent == 1  # the newest of equals
     episode.check()
@@ -124,7 +124,7 @@ async def test_where_the_template_cannot_go_on_a_branch_says_so(episode: Episode
     result: Any = {"role": "tool", "tool_call_id": "call00000", "content": "3"}
     await episode.client.chat.completions.create(model="m", messages=[*ASKED, sent, result], tools=TOOLS)
     branch = episode.session.branches[1]
-    assert (branch.why, branch.call, branch.message) == (Why.TEMPLATE, 0, 2)
+    assert (branch.reason, branch.call, branch.message) == (BranchReason.TEMPLATE, 0, 2)
 
 
 @pytest.mark.parametrize("lies", ["prompt", "log_probs", "aborted", "dies"])
@@ -172,7 +172,7 @@ async def test_several_roles_have_seats_of_their_own() -> None:
             await client.chat.completions.create(model=name, messages=ASKED)
         with pytest.raises(openai.NotFoundError, match="no model other: it has writer, reviewer"):
             await client.chat.completions.create(model="other", messages=ASKED)
-    assert [made.asked.role for made in session.calls] == list(engines)
+    assert [made.question.role for made in session.calls] == list(engines)
     assert all(len(engine.samples) == 1 for engine in engines.values())
 
 

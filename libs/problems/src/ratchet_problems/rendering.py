@@ -94,8 +94,8 @@ def _end_of_turn(tokenizer: Any, gap: Sequence[int], stops: Collection[int], cal
         return place
     if not calls:
         return _first(gap, _special(tokenizer))
-    asked, said = {"role": "user", "content": _word()}, {"role": "assistant", "content": ""}
-    plain = _gap(tokenizer, [asked], said, [asked], **options)
+    question, said = {"role": "user", "content": _word()}, {"role": "assistant", "content": ""}
+    plain = _gap(tokenizer, [question], said, [question], **options)
     end = _end_of_turn(tokenizer, plain, stops, False, **options)
     return None if end is None else _first(gap, [plain[end]])
 

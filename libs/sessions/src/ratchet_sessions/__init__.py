@@ -5,6 +5,6 @@ OpenAI's or Anthropic's calls; `ratchet_sessions.doors` reads their requests and
 as well. Rendering is the engine's, by `ratchet_problems.rendering`: nothing here knows a tokenizer.
 """
 
-from ratchet_sessions.session import Asked, Branch, Call, Failed, Origin, Path, Session, Why
+from ratchet_sessions.session import Branch, BranchReason, Call, Failed, Origin, Path, Question, Session
 
-__all__ = ["Asked", "Branch", "Call", "Failed", "Origin", "Path", "Session", "Why"]
+__all__ = ["Branch", "BranchReason", "Call", "Failed", "Origin", "Path", "Question", "Session"]

@@ -47,7 +47,7 @@ from ratchet_sessions.doors.conversations import text_of
 from ratchet_sessions.doors.openai_requests import ChatRequest
 from ratchet_sessions.doors.openai_writer import Writer as ChatWriter
 from ratchet_sessions.doors.responses_requests import ResponsesRequest
-from ratchet_sessions.session import Asked, Branch, Origin, Session, Why
+from ratchet_sessions.session import Branch, BranchReason, Origin, Question, Session
 
 _GRACE = timedelta(seconds=2)
 
@@ -66,7 +66,7 @@ class Seat:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class AnswerDelta:
     """A piece of an answer, as the doors write one."""
 
     id: str
@@ -75,7 +75,7 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class ToldWhole:
+class WholeAnswer:
     id: str
     version: str
     generation: Generation
@@ -155,7 +155,7 @@ class Door:
         *,
         stream: bool,
     ) -> Response:
-        pieces = self._pieces(Asked(role, prompt.messages, prompt.tools), sampling, sent_back)
+        pieces = self._pieces(Question(role, prompt.messages, prompt.tools), sampling, sent_back)
         if not stream:
             whole = await while_connected(http.receive, _whole(pieces))
             return Response(writer.whole([whole]).model_dump_json(by_alias=True), media_type="application/json")
@@ -163,19 +163,19 @@ class Door:
         return sse.EventStream(writer.events(await anext(started), started))
 
     async def _pieces(
-        self, asked: Asked, sampling: Sampling, sent_back: Callable[[Completion], Message]
+        self, question: Question, sampling: Sampling, sent_back: Callable[[Completion], Message]
     ) -> AsyncGenerator[Piece]:
         """The answer is recorded before the program has all of it: its next call may come at once."""
-        seat = self._seats.get(asked.role) or self._seats.get("")
+        seat = self._seats.get(question.role) or self._seats.get("")
         if seat is None:
-            raise NotFound(f"this episode has no model {asked.role}: it has {', '.join(self._seats)}")
+            raise NotFound(f"this episode has no model {question.role}: it has {', '.join(self._seats)}")
         begin, id, wanted = self._clock.now(), new_id("cmp"), _drawn(seat.sampling, sampling)
         made: defaultdict[int, list[Completion]] = defaultdict(list)
         prompt_ids: Sequence[int] = ()
         recorded = False
         try:
-            origin = self._session.origin(asked)
-            async with aclosing(self._deltas(seat, asked, origin, wanted)) as deltas:
+            origin = self._session.origin(question)
+            async with aclosing(self._deltas(seat, question, origin, wanted)) as deltas:
                 async for origin, delta in deltas:
                     made[delta.completion.index].append(delta.completion)
                     prompt_ids = prompt_ids or delta.prompt_ids
@@ -185,21 +185,21 @@ class Door:
                         for one in answers:
                             end = self._clock.now()
                             self._session.record(
-                                asked, origin, sent_back(one), one, prompt_ids, delta.policy_id, begin, end
+                                question, origin, sent_back(one), one, prompt_ids, delta.policy_id, begin, end
                             )
                         recorded = True
-                    yield Piece(0, Told(id, asked.role, delta))
+                    yield Piece(0, AnswerDelta(id, question.role, delta))
         except BaseException as error:
             if not recorded:
                 reason = error.message if isinstance(error, RatchetError) else "the program left amid the answer"
-                self._session.fail(asked.role, reason, begin, self._clock.now())
+                self._session.fail(question.role, reason, begin, self._clock.now())
             raise
 
     async def _deltas(
-        self, seat: Seat, asked: Asked, origin: Origin, sampling: Sampling
+        self, seat: Seat, question: Question, origin: Origin, sampling: Sampling
     ) -> AsyncGenerator[tuple[Origin, Delta]]:
         """Where the template cannot go on from the answer, the conversation is rendered anew: a branch."""
-        prompt = ChatPrompt(asked.messages, asked.tools, begun=origin.begun)
+        prompt = ChatPrompt(question.messages, question.tools, begun=origin.begun)
         started = False
         try:
             async with aclosing(seat.engine.stream(seat.policy, seat.policy_id, prompt, sampling)) as deltas:
@@ -209,8 +209,8 @@ class Door:
         except InvalidArgument as error:
             if started or origin.begun is None or not any(v.field == "prompt.chat.begun" for v in error.violations):
                 raise
-            origin = Origin(branch=Branch(Why.TEMPLATE, origin.parent, origin.begun.messages))
-            async with aclosing(self._deltas(seat, asked, origin, sampling)) as deltas:
+            origin = Origin(branch=Branch(BranchReason.TEMPLATE, origin.parent, origin.begun.messages))
+            async with aclosing(self._deltas(seat, question, origin, sampling)) as deltas:
                 async for one in deltas:
                     yield one
 
@@ -231,16 +231,16 @@ async def opened(door: Door) -> AsyncIterator[Door]:
 
 async def _whole(pieces: AsyncGenerator[Piece]) -> Answer:
     made: defaultdict[int, list[Completion]] = defaultdict(list)
-    first: Told | None = None
+    first: AnswerDelta | None = None
     async with aclosing(pieces):
         async for one in pieces:
-            told = cast(Told, one.piece)
-            first = first or told
-            made[told.delta.completion.index].append(told.delta.completion)
+            piece = cast(AnswerDelta, one.piece)
+            first = first or piece
+            made[piece.delta.completion.index].append(piece.delta.completion)
     assert first is not None, "an answer has a piece"
     completions = tuple(joined(made[index]) for index in sorted(made))
     delta = first.delta
-    return ToldWhole(first.id, first.version, Generation(completions, delta.policy_id, delta.prompt_tokens))
+    return WholeAnswer(first.id, first.version, Generation(completions, delta.policy_id, delta.prompt_tokens))
 
 
 def _drawn(seat: Sampling, program: Sampling) -> Sampling:

@@ -24,8 +24,8 @@ MAX_TOKENS = 1 << 24
 """Tokens of one session, prompts counted once for each call: a program is not trusted."""
 
 
-class Why(StrEnum):
-    """Why a branch begins."""
+class BranchReason(StrEnum):
+    """Says what made a branch begin."""
 
     FIRST = "first"
     """It is the first of its role."""
@@ -43,7 +43,7 @@ class Why(StrEnum):
 class Branch:
     """Where a call leaves the way of another, which has no fewer of its messages than the one it goes on from."""
 
-    why: Why
+    reason: BranchReason
     call: int | None = None
     """The call that it is nearest to; None for the first."""
     message: int = 0
@@ -51,7 +51,7 @@ class Branch:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Question:
     """A program's question to a model."""
 
     role: str
@@ -74,7 +74,7 @@ class Call:
     """One answer of a model. Its token ids and log-probs are those of the engine, never made of its text."""
 
     index: int
-    asked: Asked
+    question: Question
     origin: Origin
     answer: Message
     """As the program was given it."""
@@ -113,7 +113,7 @@ class Path:
     """For each token; 0 for those that were not sampled."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True)  # mutable: it grows with each call
 class Session:
     """Grows by one call at a time. Who asks takes its origin first, and records the answer under it."""
 
@@ -121,27 +121,29 @@ class Session:
     failed: list[Failed] = field(default_factory=list)
     _tokens: int = 0
 
-    def origin(self, asked: Asked) -> Origin:
+    def origin(self, question: Question) -> Origin:
         """Where the call goes on from: the longest that fits, of equals the newest. So is the nearest of a branch.
 
         Raises ResourceExhausted for a session that is full.
         """
         if len(self.calls) + len(self.failed) >= MAX_CALLS or self._tokens >= MAX_TOKENS:
             raise ResourceExhausted(f"a session has at most {MAX_CALLS} calls and {MAX_TOKENS} tokens")
-        nearest, parent, kept = Branch(Why.FIRST), None, 0
+        nearest, parent, kept = Branch(BranchReason.FIRST), None, 0
         for call in reversed(self.calls):
-            if call.asked.role != asked.role:
+            if call.question.role != question.role:
                 continue
-            past = (*call.asked.messages, call.answer)
-            same = _shared(past, asked.messages)
-            fits = same == len(past) < len(asked.messages)
-            if fits and _offered(call.asked) == _offered(asked):
+            past = (*call.question.messages, call.answer)
+            same = _shared(past, question.messages)
+            fits = same == len(past) < len(question.messages)
+            if fits and _offered(call.question) == _offered(question):
                 if same > kept:
                     parent, kept = call, same
                 continue
-            why = Why.TOOLS if fits else Why.SHORTENED if same == len(asked.messages) else Why.REWRITTEN
+            reason = BranchReason.TOOLS if fits else BranchReason.REWRITTEN
+            if same == len(question.messages):
+                reason = BranchReason.SHORTENED
             if nearest.call is None or same > nearest.message:
-                nearest = Branch(why, call.index, same)
+                nearest = Branch(reason, call.index, same)
         if parent is None:
             return Origin(branch=nearest)
         branch = nearest if nearest.call is not None and nearest.message >= kept else None
@@ -149,7 +151,7 @@ class Session:
 
     def record(
         self,
-        asked: Asked,
+        question: Question,
         origin: Origin,
         answer: Message,
         completion: Completion,
@@ -167,7 +169,7 @@ class Session:
             raise DataLoss("the answer came without its policy's id, or without a log-prob for each token")
         call = Call(
             index=len(self.calls),
-            asked=asked,
+            question=question,
             origin=origin,
             answer=answer,
             prompt_ids=tuple(prompt_ids),
@@ -217,9 +219,9 @@ class Session:
         return Path(tuple(call.index for call in way), last.ids, tuple(sampled), tuple(log_probs))
 
 
-def _offered(asked: Asked) -> tuple[Tool, ...]:
+def _offered(question: Question) -> tuple[Tool, ...]:
     """As the template reads them: which of them must be called is the sampler's affair."""
-    return asked.tools.offered if asked.tools else ()
+    return question.tools.offered if question.tools else ()
 
 
 def _shared(past: Sequence[Message], messages: Sequence[Message]) -> int:

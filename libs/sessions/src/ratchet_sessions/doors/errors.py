@@ -237,7 +237,7 @@ def gone() -> errors.Cancelled:
 
 
 def invalid_body(faults: Iterable[tuple[Iterable[object], str]]) -> errors.InvalidArgument:
-    """The error for what pydantic says: where, and what. Of a union it names each type, "list[str]", which is not a field."""
+    """Reads what pydantic says: where, and what. Of a union it names each type, "list[str]", which is not a field."""
     named = [(".".join(str(part) for part in place if "[" not in str(part)), text) for place, text in faults]
     violations = [errors.FieldViolation(name or "body", text) for name, text in named]
     message = "; ".join(f"{violation.field}: {violation.description}" for violation in violations)

@@ -32,8 +32,8 @@ _WHOLE = (
 
 
 def check(values: Mapping[str, Any], message: Any, place: str = "") -> None:
-    """Checks JSON that json_format has read as the message of this descriptor. Raises InvalidArgument that names the first
-    field whose text is no such number."""
+    """Checks JSON that json_format has read as the message of this descriptor. Raises InvalidArgument that names the
+    first field whose text is no such number."""
     for name, value in values.items():
         field = message.fields_by_name.get(name) or message.fields_by_camelcase_name[name]
         path = f"{place}{field.name}"
