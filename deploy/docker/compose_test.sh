@@ -6,10 +6,10 @@
 # leaves the images in an engine that was there before.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+root=$PWD
 
-SERVICES=(sandbox registry eval gateway rollout trainer)
 PROJECT=ratchet-test
-python=$PWD/.venvs/light/bin/python
+python=$root/.venvs/light/bin/python
 
 say() { printf 'compose-test: %s\n' "$*" >&2; }
 fail() { say "$*"; exit 1; }
@@ -18,7 +18,29 @@ fail() { say "$*"; exit 1; }
 [ -x "$python" ] || fail "the light environment is missing: make setup"
 work=$(mktemp -d -t ratchet-compose.XXXXXX)
 
-compose() { "${COMPOSE[@]}" --project-name "$PROJECT" "$@"; }
+compose() { "${COMPOSE[@]}" --project-directory "$root" --project-name "$PROJECT" "$@"; }
+
+page() { # a section of docs/containers.md and which of its blocks: runs its commands for the platform of the test
+  {
+    echo 'docker() { if [ "$1" = compose ]; then shift; $COMPOSE_COMMAND "$@"; else command docker "$@"; fi; }'
+    awk -v section="## $1" -v wanted="$2" '
+      /^## / { inside = $0 == section } inside && /^```/ { fence++; next }
+      inside && (/^[a-z]+\(\) { .* }$/ || fence == 2 * wanted - 1)' "$root/docs/containers.md"
+  } >"$work/page.sh"
+  (cd "$work" && COMPOSE_COMMAND="${COMPOSE[*]} --project-directory $root --project-name $PROJECT" bash -xeuo pipefail page.sh) >"$work/page.log" 2>&1 \
+    || { tail -n 20 "$work/page.log" >&2; fail "$1, block $2, does not work as its page says."; }
+}
+
+works() { # after what: the model that was there answers, programs run
+  say "$1"
+  compose up --detach --no-build --wait --wait-timeout 300 >"$work/up.log" 2>&1 || { tail -n 5 "$work/up.log" >&2; fail "not healthy."; }
+  RATCHET_URL=http://127.0.0.1:$RATCHET_HTTP_PORT RATCHET_API_KEY=$RATCHET_ADMIN_KEY "$python" -c '
+from ratchet.sandbox.v1 import program_pb2 as pb
+from ratchet_client import Client
+with Client(timeout_s=240) as client:
+    assert client.chat("starter", "Write a function add(a, b).", max_tokens=16).version == "starter@1"
+    print(client.programs.execute(pb.Program(source="print(6 * 7)")).stdout.strip())' | grep -q 42 || fail "the platform does not do its work."
+}
 
 clean_up() {
   local code=$?
@@ -66,18 +88,7 @@ else
   COMPOSE=("$work/tools/bin/docker-compose")
 fi
 
-for service in "${SERVICES[@]}" ratchet; do
-  case $service in rollout | trainer) base=${HEAVY_BASE_IMAGE:-${BASE_IMAGE:-}} ;; *) base=${BASE_IMAGE:-} ;; esac
-  case $service in ratchet) file=ratchet.Dockerfile ;; *) file=Dockerfile ;; esac
-  arguments=(--build-arg "SERVICE=$service" ${BUILD_NETWORK:+--network="$BUILD_NETWORK"})
-  [ -z "$base" ] || arguments+=(--build-arg "BASE_IMAGE=$base")
-  case $service in rollout | trainer) arguments+=(--build-arg "TORCH_BACKEND=${TORCH_BACKEND-cpu}") ;; esac
-  started=$SECONDS
-  nice -n 10 docker build "${arguments[@]}" --file "deploy/docker/$file" --tag "$PROJECT-$service" . \
-    >"$work/build-$service.log" 2>&1 || { tail -n 30 "$work/build-$service.log" >&2; fail "the image of $service does not build."; }
-  size=$(docker image inspect --format '{{.Size}}' "$PROJECT-$service")
-  say "built $service: $((size / 1000000)) MB in $((SECONDS - started)) s"
-done
+engine_services "$work" "$PROJECT" ratchet
 
 started=$SECONDS
 compose up --detach --no-build --wait --wait-timeout 300 >"$work/up.log" 2>&1 \
@@ -94,4 +105,10 @@ benchmark=$PWD/../shared/data/humaneval/HumanEval.jsonl.gz
   && cp "$OLDPWD/deploy/docker/improve.yaml" . && "$ratchet" improve -f improve.yaml) >&2 || fail "ratchet improve releases nothing."
 compose run --rm --no-deps --no-TTY ratchet models list | grep starter >&2 \
   || fail "the command in its image does not see the platform's models."
+
+page Rotation 1 && works "the services' token has changed"
+page Rotation 2 && works "the passwords have changed"
+page "Backup and restore" 1
+compose down --volumes --timeout 30 >"$work/down.log" 2>&1
+page "Backup and restore" 2 && works "restored from a backup"
 say "passed"

@@ -1,11 +1,13 @@
 # A Docker engine and images to build from, for a machine that has neither and reaches no image registry. Sourced by
-# compose_test.sh; needs root on a Debian. engine_start and engine_images FOLDER export DOCKER_HOST, BASE_IMAGE,
-# HEAVY_BASE_IMAGE, REDIS_IMAGE, POSTGRES_IMAGE, S3_IMAGE and BUILD_NETWORK; engine_stop ends what it started.
+# compose_test.sh and kube_test.sh; needs root on a Debian. engine_start and engine_images FOLDER export DOCKER_HOST,
+# BASE_IMAGE, HEAVY_BASE_IMAGE, REDIS_IMAGE, POSTGRES_IMAGE, S3_IMAGE and BUILD_NETWORK; engine_stop ends what it started.
+# engine_services builds the images of the six services in any engine.
 #
 # The caller's pip settings go into the local base image only, never into a Dockerfile: PIP_CERT (the bundle of a
 # proxy's certificates), PIP_INDEX_URL, and PIP_FIND_LINKS (a folder of wheels, torch's among them).
 
 SUITE=bookworm
+SERVICES=(sandbox registry eval gateway rollout trainer)
 
 mirror() { # the archive that this machine's own apt is set to
   [ -n "${DEBIAN_MIRROR:-}" ] && { echo "$DEBIAN_MIRROR"; return; }
@@ -77,6 +79,23 @@ engine_images() { # folder
       --file "deploy/docker/standins/$name.Dockerfile" deploy/docker/standins
   done
   export REDIS_IMAGE=ratchet-standin-redis POSTGRES_IMAGE=ratchet-standin-postgres S3_IMAGE=ratchet-standin-s3
+}
+
+engine_services() { # folder, what their names begin with, more images
+  local folder=$1 prefix=$2 service base file arguments started size
+  shift 2
+  for service in "${SERVICES[@]}" "$@"; do
+    case $service in rollout | trainer) base=${HEAVY_BASE_IMAGE:-${BASE_IMAGE:-}} ;; *) base=${BASE_IMAGE:-} ;; esac
+    case $service in ratchet) file=ratchet.Dockerfile ;; *) file=Dockerfile ;; esac
+    arguments=(--build-arg "SERVICE=$service" ${BUILD_NETWORK:+--network="$BUILD_NETWORK"})
+    [ -z "$base" ] || arguments+=(--build-arg "BASE_IMAGE=$base")
+    case $service in rollout | trainer) arguments+=(--build-arg "TORCH_BACKEND=${TORCH_BACKEND-cpu}") ;; esac
+    started=$SECONDS
+    nice -n 10 docker build "${arguments[@]}" --file "deploy/docker/$file" --tag "$prefix-$service" . \
+      >"$folder/build-$service.log" 2>&1 || { tail -n 30 "$folder/build-$service.log" >&2; fail "the image of $service does not build."; }
+    size=$(docker image inspect --format '{{.Size}}' "$prefix-$service")
+    say "built $service: $((size / 1000000)) MB in $((SECONDS - started)) s"
+  done
 }
 
 engine_stop() { # folder

@@ -267,3 +267,20 @@ async def test_who_leaves_is_heard_of_also_where_a_next_request_waits():
     finally:
         stop.set()
         await serving
+
+
+async def test_the_end_loses_no_request_on_a_connection_that_is_kept():
+    port, stop = free_port(), asyncio.Event()
+    server = HttpServer(two_pieces, "127.0.0.1", port, timedelta(seconds=10))
+    serving = asyncio.create_task(server.run(stop))
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    answers = []
+    for _ in range(2):
+        writer.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+        answers.append(await reader.readuntil(b"abcd"))
+        stop.set()
+        await asyncio.sleep(0.2)  # idle
+    assert [b"connection: close" in one for one in answers] == [False, True]
+    assert not await reader.read()
+    writer.close()
+    await asyncio.wait_for(serving, 10)

@@ -25,6 +25,9 @@ log = get_logger(__name__)
 
 T = TypeVar("T")
 
+LAST_ANSWERS_SECONDS = 2.0
+"""In which a server that ends closes no idle connection: the request that is on its way there would be lost."""
+
 
 async def while_connected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
     """The result of `work`, which is cancelled when its caller has gone.
@@ -118,7 +121,7 @@ class HttpServer:
             proxy_headers=False,  # the address of a caller is not used
             # Longer than clients keep theirs: a request that meets a connection being closed is lost.
             timeout_keep_alive=75,
-            timeout_graceful_shutdown=max(1, int(grace.total_seconds()) - 1),
+            timeout_graceful_shutdown=max(1, int(grace.total_seconds() - LAST_ANSWERS_SECONDS) - 1),
             ssl_certfile=certificate.file if certificate else None,
             ssl_keyfile=certificate.key_file if certificate else None,
         )
@@ -132,12 +135,22 @@ class HttpServer:
         renewing = asyncio.create_task(self._renew())
         try:
             await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            await self._last_answers()
             self._server.should_exit = True
             await serving
         finally:
             stopping.cancel()
             renewing.cancel()
             self._socket.close()
+
+    async def _last_answers(self) -> None:
+        """Each tells its caller that the connection ends with it."""
+        state, loop = self._server.server_state, asyncio.get_running_loop()
+        for headers in (self._server.config.encoded_headers, state.default_headers):
+            headers.append((b"connection", b"close"))
+        deadline = loop.time() + LAST_ANSWERS_SECONDS
+        while state.connections and loop.time() < deadline:
+            await asyncio.sleep(0.05)
 
     async def _renew(self) -> None:
         """Shows a certificate that was put in the place of another to those who connect from then on."""

@@ -86,6 +86,7 @@ OWN = {
         "ListRewards",
         "ListDatasets",
         "ListBatches",
+        "GetCosts",
         "GetFailures",
         "GetPlatform",
         "GetCatalogue",
@@ -95,6 +96,12 @@ OWN = {
 )
 """The fields that name what is to be the project's, of RPCs whose path has no variable, or not all of them. Others may
 name what is shared."""
+MODELS = {
+    "CreateRun": ("spec.output_model",),
+    "CreateEvaluation": ("spec.model.model", "spec.model.version.model", "spec.model.alias.model"),
+    "CreateVersion": ("model",),
+}
+"""Fields that name the model whose quota must have room."""
 TEXTS = {
     *("args", "arguments", "code", "completion", "content", "description", "expected", "expected_stdout", "prompt"),
     *("json_schema", "parameters", "raises", "solution", "source", "stdin", "stop", "suffix", "system", "text"),
@@ -130,7 +137,8 @@ def _unary(method: MethodDescriptor, call: Callable[..., Any], quotas: Quotas) -
     async def scoped(request: Message, *more: object) -> Message:
         project = admitted(method, request)
         with projects.acting(project), _errors():
-            async with quotas.room(method.name, project):
+            models = [one for path in MODELS.get(method.name, ()) for one in _values([request], path.split("."))]
+            async with quotas.room(method.name, project, caller(), models):
                 return hidden(await call(request, *more))
 
     return scoped
