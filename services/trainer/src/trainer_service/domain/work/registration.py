@@ -166,7 +166,7 @@ class Exporting:
         self._registration = registration
 
     async def export(self, request_id: str, id: RunId, step: int, model: str) -> VersionRef:
-        """Of the model of a step, in the run's output model or in `model`.
+        """Registers the model of a step, in the run's output model or in `model`.
 
         Raises:
             InvalidArgument: no model is named, or the registry refuses the name.

@@ -82,7 +82,7 @@ class Checkpoints:
 
     @property
     def root(self) -> Path:
-        """Of the checkpoints that this attempt writes."""
+        """Folder of the checkpoints that this attempt writes."""
         return self.work_dir / "checkpoints" / f"attempt-{self.attempt}"
 
     def folder(self, step: int) -> Path:
@@ -179,7 +179,7 @@ class Checkpoints:
 
     @property
     def _store(self) -> Folder | None:
-        """Of copies; None where exports stay on a disk, beside which they would be no safer."""
+        """Folder of copies; None where exports stay on a disk, beside which they would be no safer."""
         store = Folder(self.export_uri).child(COPIES) if self.export_uri else None
         return store if store and store.local is None else None
 
