@@ -36,7 +36,7 @@ class Limits:
     """Prompt and response together."""
 
     def beside(self, engines: Mapping[str, int]) -> "Limits":
-        """What is left by engines that may take so many bytes of the GPUs with these UUIDs."""
+        """The limits beside engines that may take these bytes of the GPUs, by UUID."""
         if not self.gpus:
             return self
         return replace(self, memory_bytes=min(size - engines.get(uuid, 0) for uuid, size in self.gpus.items()))
