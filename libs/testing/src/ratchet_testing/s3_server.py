@@ -19,8 +19,9 @@ KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test-secret"}
 
 
 @contextmanager
-def s3_server() -> Iterator[dict[str, str]]:
-    """Starts a server with the bucket `ratchet` on free ports, and stops it.
+def s3_server(kept: Path | None = None) -> Iterator[dict[str, str]]:
+    """Starts a server with the bucket `ratchet` on free ports, and kills it. `kept`: a folder for what it stores, where
+    another server is to have it.
 
     Yields the environment variables with which S3 clients find it. Raises RuntimeError when it does not answer in 20 s.
     """
@@ -30,8 +31,9 @@ def s3_server() -> Iterator[dict[str, str]]:
     command += ["-admin.ui=false", "-webdav=false", "-s3.port.iceberg=0", "-s3.port.lance=0"]
     command += [f"-{name}.port={port}" for name, port in ports.items()]
     command += [f"-{name}.port.grpc={free_port()}" for name in ports]
-    with tempfile.TemporaryDirectory(prefix="ratchet-s3-") as folder:
-        log = Path(folder) / "server.log"
+    with tempfile.TemporaryDirectory(prefix="ratchet-s3-") as own:
+        folder = kept or Path(own)
+        log = folder / "server.log"
         with log.open("wb") as out:
             process = subprocess.Popen(
                 [*command, f"-dir={folder}"], env=os.environ | KEYS, stdin=subprocess.DEVNULL, stdout=out, stderr=out

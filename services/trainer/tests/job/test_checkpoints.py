@@ -1,13 +1,17 @@
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
+import fsspec
 import pytest
 
 from ratchet_kit import storage
-from ratchet_kit.errors import NotFound, ResourceExhausted
+from ratchet_kit.errors import NotFound, ResourceExhausted, Unavailable
 from ratchet_kit.storage import Folder
+from ratchet_testing.s3_server import BUCKET, s3_server
 from trainer_service.job.run.checkpoints import MARKER, Checkpoints, Saved
 
 
@@ -119,6 +123,112 @@ def test_the_space_of_a_checkpoint_counts_the_model_that_was_moved_out_of_it(
     monkeypatch.setattr(storage, "free_bytes", lambda folder: 50_000_000)
     with pytest.raises(ResourceExhausted, match=r"100\d+ bytes are to be written"):
         checkpoints.require_space()
+
+
+@pytest.fixture(params=["memory", pytest.param("s3", marks=pytest.mark.integration)])
+def stored(request: pytest.FixtureRequest, tmp_path: Path) -> Checkpoints:
+    """Checkpoints that are copied to an object store."""
+    url = request.getfixturevalue("s3_url") if request.param == "s3" else f"memory://{uuid4().hex}"
+    return Checkpoints(tmp_path / "one", 2, url)
+
+
+def on_another_disk(checkpoints: Checkpoints) -> Checkpoints:
+    """The next attempt."""
+    return replace(checkpoints, work_dir=checkpoints.work_dir.with_name("other"), attempt=checkpoints.attempt + 1)
+
+
+def test_a_lost_disk_costs_no_checkpoint(stored: Checkpoints) -> None:
+    for step in (5, 10):
+        write(stored, step)
+        stored.complete(step, 100 * step)
+    following = on_another_disk(stored)
+    found = following.resume()
+    assert found
+    assert (found.attempt, found.step, found.tokens) == (2, 10, 1000)
+    assert (found.folder / "actor/huggingface/model.safetensors").read_bytes().endswith(b"  10")
+    write(following, 12)
+    following.complete(12)
+    assert (step_of(stored.resume()), step_of(replace(following, attempt=4).resume())) == (10, 12)
+    copies = Folder(stored.export_uri).child("checkpoints").sizes()
+    assert {name.partition("/")[0] for name in copies} == {"attempt-3-step-12"}  # one is kept
+
+
+def test_a_copy_that_is_not_whole_is_none(stored: Checkpoints, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(stored, 5)
+    stored.complete(5)
+    write(stored, 10)
+
+    def torn(self: Folder, name: str, data: bytes) -> None:
+        raise Unavailable("the store is away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Folder, "write", torn)  # all but its end is there
+        with pytest.raises(Unavailable):
+            stored.complete(10)
+    assert step_of(on_another_disk(stored).resume()) == 5
+    assert step_of(stored.latest()) == 5  # it counts nowhere before it is in the store
+    stored.complete(10)
+    assert step_of(on_another_disk(stored).resume()) == 10
+
+
+def test_a_copy_that_is_being_removed_is_none(stored: Checkpoints, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(stored, 5)
+    stored.complete(5)
+    write(stored, 10)
+    delete = Folder.delete
+
+    def torn(self: Folder) -> None:
+        delete(self)
+        raise Unavailable("the store is away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Folder, "delete", torn)
+        with pytest.raises(Unavailable):
+            stored.complete(10)
+    copy = Folder(stored.export_uri).child("checkpoints/attempt-2-step-5")
+    assert sorted(copy.sizes()) == ["actor/huggingface/config.json", "actor/huggingface/model.safetensors"]
+    assert step_of(on_another_disk(stored).resume()) == 10
+
+
+@pytest.mark.integration
+def test_a_store_that_is_killed_amid_a_save_leaves_nothing_half(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = tmp_path / "s3"
+    kept.mkdir()
+    checkpoints = Checkpoints(tmp_path / "one", 2, f"s3://{BUCKET}/run")
+    write(checkpoints, 5)
+    uploaded, killed, marking = threading.Event(), threading.Event(), Folder.write
+
+    def mark(self: Folder, name: str, data: bytes) -> None:
+        uploaded.set()
+        assert killed.wait(60)
+        marking(self, name, data)
+
+    with ThreadPoolExecutor() as pool:
+        with s3_server(kept) as environment:
+            found_by(environment, monkeypatch)
+            checkpoints.complete(5)
+            write(checkpoints, 10)
+            monkeypatch.setattr(Folder, "write", mark)
+            saving = pool.submit(checkpoints.complete, 10)
+            assert uploaded.wait(60)
+        killed.set()
+        with pytest.raises(Unavailable):
+            saving.result()
+    with s3_server(kept) as environment:
+        found_by(environment, monkeypatch)
+        copies = Folder(checkpoints.export_uri).child("checkpoints")
+        assert copies.names() == ["attempt-2-step-10", "attempt-2-step-5"]
+        assert step_of(on_another_disk(checkpoints).resume()) == 5
+        checkpoints.complete(10)
+        assert step_of(on_another_disk(checkpoints).resume()) == 10
+
+
+def found_by(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    fsspec.get_filesystem_class("s3").clear_instance_cache()
 
 
 @pytest.fixture(params=["run", "local", "memory"])

@@ -200,6 +200,14 @@ async def test_tidying_leaves_exports_and_logs(folders: FsspecModelFolders, tmp_
     assert sorted(folder.name for folder in (tmp_path / "runs" / "run_1").iterdir()) == ["exports", "logs"]
 
 
+async def test_tidying_removes_copies_of_checkpoints_and_leaves_exports(model: Path, tmp_path: Path) -> None:
+    exports = Folder(f"memory://{tmp_path}")
+    for name in ("checkpoints/attempt-1-step-2", "step-2-attempt-1"):
+        exports.child("run_1").child(name).upload(model)
+    await FsspecModelFolders(tmp_path / "runs", Places([str(tmp_path), "memory://"]), exports).tidy(RunId("run_1"))
+    assert exports.child("run_1").names() == ["step-2-attempt-1"]
+
+
 async def test_what_is_free_is_told_before_there_is_a_run(folders: FsspecModelFolders) -> None:
     assert await folders.free_bytes() > 0
 

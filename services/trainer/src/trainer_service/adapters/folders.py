@@ -20,6 +20,7 @@ from trainer_service.adapters.bases import inspected
 from trainer_service.domain.inputs.found import FetchedModel, FoundModel
 from trainer_service.domain.run.ports import RunFile
 from trainer_service.domain.run.run import RunId
+from trainer_service.job.run.checkpoints import COPIES
 from trainer_service.job.run.record import PART, RECORD
 
 _BASE = "base"
@@ -53,6 +54,8 @@ class FsspecModelFolders:
         copies = (folder for pattern in _COPIES for folder in of_run.glob(pattern))
         for folder in (of_run / "checkpoints", *copies):
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+        if self._exports is not None:
+            await asyncio.to_thread(self._exports.child(id).child(COPIES).delete)
 
     async def with_leftovers(self) -> Sequence[RunId]:
         return await asyncio.to_thread(

@@ -104,7 +104,7 @@ class Session:
             uri = self._patiently("export", self._export, step, model)
             self.reporter.checkpoint(Export(step, uri, policy_id, score, interval))
             self._patiently("remove exports", self.checkpoints.remove_repeated_exports, step)
-        self.checkpoints.complete(step, self.schedule.tokens, size)
+        self._patiently("keep the checkpoint", self.checkpoints.complete, step, self.schedule.tokens, size)
 
     def _export(self, step: int, model: Path) -> str:
         exports.dress(model, Path(self.job.base_path))

@@ -6,6 +6,7 @@ little, 76 (NO_ROOM) when the cluster was; 75 (EX_TEMPFAIL) for any other: a pro
 disk. Where it has reported no end, the service starts the next attempt.
 """
 
+import asyncio
 import contextlib
 import os
 import signal
@@ -13,6 +14,7 @@ import sys
 import threading
 import time
 from dataclasses import replace
+from functools import partial
 
 import grpc
 
@@ -21,6 +23,7 @@ from ratchet_environments.executor import Executor
 from ratchet_environments.named import environment_of
 from ratchet_environments.sandbox import GrpcSandbox
 from ratchet_kit import client, logs
+from ratchet_kit.retry import patiently
 from ratchet_problems.dataset_fetching import Datasets
 from ratchet_problems.sets import dataset_of
 from ratchet_quality.measuring import Measurer
@@ -63,8 +66,7 @@ def main() -> int:
     copies = 2 if job.spec.hyperparameters.lora_rank else 4
     first_bytes = copies * size_of_weights(job.base_path)
     checkpoints = Checkpoints(job.work_dir, job.attempt, job.export_uri, first_bytes)
-    checkpoints.sweep()
-    latest = checkpoints.latest()
+    latest = asyncio.run(patiently(partial(asyncio.to_thread, checkpoints.resume), job.patience, "checkpoints"))
     schedule = Schedule.of(job.spec, latest.tokens if latest else 0, job.spent)
     unfinished = latest is None or (latest.step < schedule.steps and not schedule.is_spent)
     if unfinished:

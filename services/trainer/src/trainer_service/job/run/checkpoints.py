@@ -3,17 +3,20 @@
     work_dir/checkpoints/attempt-<a>/global_step_<n>/   what verl wrote: model, optimizer, RNG, data position
     work_dir/checkpoints/attempt-<a>/global_step_<n>/COMPLETE
     work_dir/exports/step-<n>-attempt-<a>/              the Hugging Face model of a validated step; or below export_uri
+    export_uri/checkpoints/attempt-<a>-step-<n>/        a copy of the checkpoint, where that is an object store
 
 A checkpoint counts once COMPLETE is there, which is written after the step has been reported: a job that is killed
 at any moment resumes from a step that the service knows of, and repeats the steps after it. An attempt writes below its
 own name only, and removes what older ones left: one that lives on when the next has begun can harm nothing of it.
+
+A copy in the object store counts once COMPLETE is there, too, which is written after all else and removed before it.
 """
 
 import json
 import os
 import re
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ratchet_kit import storage
@@ -21,6 +24,9 @@ from ratchet_kit.statistics import Estimate
 from ratchet_kit.storage import Folder
 
 MARKER = "COMPLETE"
+COPIES = "checkpoints"
+"""The folder of copies, beside the exports."""
+_COPY = re.compile(r"attempt-(\d+)-step-(\d+)")
 _CHECKPOINT = re.compile(r"attempt-(\d+)/global_step_(\d+)")
 
 
@@ -76,7 +82,7 @@ class Checkpoints:
 
     @property
     def root(self) -> Path:
-        """Of the checkpoints that this attempt writes."""
+        """Folder of the checkpoints that this attempt writes."""
         return self.work_dir / "checkpoints" / f"attempt-{self.attempt}"
 
     def folder(self, step: int) -> Path:
@@ -85,6 +91,29 @@ class Checkpoints:
     def latest(self) -> Saved | None:
         """The newest complete one, of this attempt or of those before."""
         return max((one for one in self._saved() if one.is_complete), default=None)
+
+    def resume(self) -> Saved | None:
+        """The checkpoint that this attempt resumes from, on this disk; all others are removed. Raises what
+        `ratchet_kit.storage.Folder` raises."""
+        self._fetch()
+        self.sweep()
+        return self.latest()
+
+    def _fetch(self) -> None:
+        """Copies the newest checkpoint of the object store to this disk, where it has none as new: it is another's, or
+        was lost."""
+        known = self.latest()
+        for copy, folder in sorted(self._copies().items(), reverse=True):
+            if known is not None and known >= copy:
+                return
+            if MARKER not in folder.names():
+                continue
+            partial = copy.folder.with_name(f".{copy.folder.name}")
+            for one in (partial, copy.folder):
+                shutil.rmtree(one, ignore_errors=True)
+            folder.download(partial)
+            os.replace(partial, copy.folder)
+            return
 
     def sweep(self) -> None:
         """Removes what attempts before this one left, but for the checkpoint that it resumes from."""
@@ -124,10 +153,16 @@ class Checkpoints:
 
     def complete(self, step: int, tokens: int = 0, size: int = 0) -> None:
         """Marks the checkpoint of `step` and removes the older ones: one is enough to resume from. `size`: bytes that
-        it was written with; 0: those that it has."""
+        it was written with; 0: those that it has. May be done twice. Raises what `ratchet_kit.storage.Folder` raises.
+        """
         folder = self.folder(step)
+        marked = json.dumps({"step": step, "tokens": tokens, "bytes": size})
+        if (store := self._store) is not None:
+            copy = store.child(f"attempt-{self.attempt}-step-{step}")
+            copy.upload(folder)
+            copy.write(MARKER, marked.encode())
         temporary = folder / f".{MARKER}"
-        temporary.write_text(json.dumps({"step": step, "tokens": tokens, "bytes": size}))
+        temporary.write_text(marked)
         with temporary.open() as opened:
             os.fsync(opened.fileno())
         os.replace(temporary, folder / MARKER)
@@ -137,6 +172,28 @@ class Checkpoints:
         for one in self._saved():
             if one != kept:
                 shutil.rmtree(one.folder, ignore_errors=True)  # an attempt that still writes there is no longer wanted
+        for one, copy in self._copies().items():
+            if one != kept:
+                copy.child(MARKER).delete()
+                copy.delete()
+
+    @property
+    def _store(self) -> Folder | None:
+        """Folder of copies; None where exports stay on a disk, beside which they would be no safer."""
+        store = Folder(self.export_uri).child(COPIES) if self.export_uri else None
+        return store if store and store.local is None else None
+
+    def _copies(self) -> dict[Saved, Folder]:
+        """Whole or not, and what they are copies of; none of an attempt after this one."""
+        if (store := self._store) is None:
+            return {}
+        found = {}
+        for name in store.names():
+            match = _COPY.fullmatch(name)
+            if match and int(match[1]) <= self.attempt:
+                attempt, step = int(match[1]), int(match[2])
+                found[Saved(attempt, step, replace(self, attempt=attempt).folder(step))] = store.child(name)
+        return found
 
     def _saved(self) -> list[Saved]:
         """Complete or not; none of an attempt after this one."""
