@@ -122,7 +122,7 @@ _PIECES = ("hello", "import", "    ", "\n\n", "}}", '"}', "```", " ~", "日本",
 @dataclass(slots=True)
 class ByteTokenizer:
     """As a Hugging Face tokenizer, as far as rendering uses one. Its tokens are bytes and runs of bytes, some of which
-    cut a character; longest first."""
+    cut a character; longest first. Mutable: its tables are made of its form."""
 
     form: Form
     chat_template: str = field(init=False)
