@@ -41,7 +41,7 @@ def podman(*arguments: str, text: str | None = None, check: bool = True) -> str:
 class Pod:
     name: str
     address: str
-    spec: Object = field(repr=False)
+    spec: Object = field(repr=False, compare=False)
 
     @property
     def container(self) -> Object:
