@@ -1,4 +1,6 @@
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -25,3 +27,55 @@ def test_without_it_all_are_counted_as_cuda_numbers_them(tmp_path: Path) -> None
     for name in ("nvidia3", "nvidia5", "nvidiactl", "nvidia-uvm"):
         (tmp_path / name).touch()
     assert gpus.visible({}, tmp_path) == ["0", "1"]
+
+
+class Nvml:
+    """pynvml on a machine with these GPUs; None: without a driver."""
+
+    class NVMLError(Exception):
+        pass
+
+    def __init__(self, gpus: dict[str, int] | None) -> None:
+        self.gpus = gpus
+        self.open = 0
+
+    def nvmlInit(self) -> None:
+        if self.gpus is None:
+            raise self.NVMLError("Driver Not Loaded")
+        self.open += 1
+
+    def nvmlShutdown(self) -> None:
+        self.open -= 1
+
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> str:
+        return self.nvmlDeviceGetHandleByUUID(list(self.gpus or ())[index] if index < len(self.gpus or ()) else "")
+
+    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> str:
+        if uuid not in (self.gpus or {}):
+            raise self.NVMLError("Not Found")
+        return uuid
+
+    def nvmlDeviceGetUUID(self, handle: str) -> str:
+        return handle
+
+    def nvmlDeviceGetMemoryInfo(self, handle: str) -> Any:
+        return SimpleNamespace(total=(self.gpus or {})[handle])
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["1"], {"GPU-b": 24}),
+        (["0", "1"], {"GPU-a": 80, "GPU-b": 24}),
+        (["GPU-b"], {"GPU-b": 24}),
+        (["2"], {}),
+        (["GPU-c"], {}),
+        ([], {}),
+    ],
+)
+def test_the_memory_of_gpus_is_known_by_uuid(names: list[str], expected: dict[str, int]) -> None:
+    nvml = Nvml({"GPU-a": 80, "GPU-b": 24})
+    assert gpus.memory(names, nvml) == expected
+    assert nvml.open == 0
+    assert gpus.memory(names, Nvml(None)) == {}
+    assert gpus.memory(names) == {}, "there is no GPU here"

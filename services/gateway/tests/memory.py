@@ -1,14 +1,13 @@
 """The stores in memory, for tests."""
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 
 from gateway_service.domain.keys.audit import Entry
+from gateway_service.domain.keys.costs import Charge
 from gateway_service.domain.keys.key import ApiKey
 from gateway_service.domain.keys.ports import ChangedKeys
-from gateway_service.domain.keys.usage import month_of
 from gateway_service.domain.releases.release import Release
 from gateway_service.domain.statistics.moments import Moments, Products
 from gateway_service.domain.statistics.strata import Strata
@@ -16,12 +15,13 @@ from gateway_service.domain.traffic.exchange import Exchange
 from gateway_service.domain.traffic.measure import Quantity
 from gateway_service.domain.traffic.metrics import NO_METRICS, Metrics, merged
 from gateway_service.domain.traffic.ports import NO_SCORE
-from gateway_service.domain.traffic.record import Arm, CompletionRecord, ProblemRef, Unit, unit_id
+from gateway_service.domain.traffic.record import Arm, CompletionRecord, ProblemRef, Unit, answers_of, unit_id
 from gateway_service.domain.traffic.sample import ArmSample, ArmTraffic, Attempt, Period, UnitCount, UnitLatency
 from gateway_service.domain.webhooks.event import event_of_release
 from ratchet_kit.errors import Aborted, AlreadyExists, NotFound
 from ratchet_kit.idempotency import Made, Request
 from ratchet_kit.names import VersionRef
+from ratchet_kit.usage import Prices
 
 from . import memory_experiments
 from .memory_webhooks import MemoryWebhookStore
@@ -86,8 +86,11 @@ class MemoryReleaseStore:
 
 
 class MemoryCompletionLog:
-    def __init__(self, experiments: memory_experiments.MemoryExperimentStore | None = None) -> None:
+    def __init__(
+        self, experiments: memory_experiments.MemoryExperimentStore | None = None, prices: Prices | None = None
+    ) -> None:
         """`experiments`: those under way keep their records."""
+        self.prices = prices
         self.records: dict[str, CompletionRecord] = {}
         self.exchanges: dict[str, Exchange] = {}
         """For `MemoryExchangeStore`, as the next."""
@@ -101,12 +104,10 @@ class MemoryCompletionLog:
         self.exchanges = {one.id: Exchange.of(one) for one in sifted if one.material} | self.exchanges
         self.records = {one.id: replace(one, material=None) for one in sifted} | self.records
 
-    async def tokens_of_keys(self, month: str) -> Mapping[str, int]:
-        tokens: Counter[str] = Counter()
-        for one in self.records.values():
-            if one.key_id and month_of(one.start_time) == month:
-                tokens[one.key_id] += one.prompt_tokens + one.completion_tokens
-        return tokens
+    async def answers(self, since: datetime) -> Sequence[Charge]:
+        begin = since.astimezone(UTC).date()
+        records = [one for one in self.records.values() if one.start_time.astimezone(UTC).date() >= begin]
+        return answers_of(records, self.prices)
 
     def forget(self, unit: str, before: datetime) -> int:
         """As `ExchangeStore.forget`, of a unit by its id."""

@@ -29,6 +29,7 @@ from trainer_service.domain.spec.plugins import Installed, Plugin
 from trainer_service.domain.spec.recipes import Recipe
 from trainer_service.domain.spec.spec import ProblemSetRef, RunSpec
 from trainer_service.domain.work.driver import Deadlines, Driver
+from trainer_service.domain.work.registration import Exporting
 from trainer_service.domain.work.reports import Reports
 from trainer_service.domain.work.validating import Validating
 from trainer_service.job.policy.weight_versions import WeightVersions
@@ -139,6 +140,7 @@ class Trainer:
     events: MemoryEvents
     clock: ManualClock
     runs: Runs
+    exporting: Exporting
     reports: Reports
     following: Following
     driver: Driver
@@ -191,8 +193,8 @@ async def trainer(clock: ManualClock) -> AsyncIterator[Trainer]:
     async with provision(Settings(), ports=ports, deadlines=deadlines) as service:
         yield Trainer(
             ports, store, queue, jobs, registry, rewards, folders, samples, policies, evaluations, events, clock,
-            runs=service.runs, reports=service.reports, following=service.following, driver=service.driver,
-            validating=service.validating,
+            runs=service.runs, exporting=service.exporting, reports=service.reports, following=service.following,
+            driver=service.driver, validating=service.validating,
             deadlines=deadlines,
         )  # fmt: skip
 

@@ -370,8 +370,13 @@ class MemoryPolicies:
         self.has: int | None = None
         self.released: list[tuple[RunId, int]] = []
 
+        self.gpus: dict[str, int] = {}
+
     def places(self) -> int | None:
         return self.has
+
+    def gpu_memory(self) -> Mapping[str, int]:
+        return self.gpus
 
     async def release(self, id: RunId, attempt: int) -> None:
         self.released.append((id, attempt))

@@ -267,6 +267,16 @@ def test_a_new_run_goes_on_from_a_step_of_another(ratchet: Any, gateway: Scripte
 
 
 @pytest.mark.usefixtures("address")
+def test_a_step_of_a_run_becomes_a_version(ratchet: Any, gateway: ScriptedGateway) -> None:
+    ref = {"model": "coder", "number": 3}
+    gateway.answers({"version": ref}, {"version": {"ref": ref, "state": "STATE_READY", "policy_id": "sha256:1"}})
+    result = ratchet("runs", "export", "run_1", "--step", "10", "--model", "coder", "--detach")
+    assert (result.returncode, result.stdout) == (0, "coder@3  sha256:1\n"), result.stderr
+    asked = gateway.received[0]
+    assert (asked.path, asked.body["model"]) == ("/api/v1/runs/run_1/checkpoints/10/export", "coder")
+
+
+@pytest.mark.usefixtures("address")
 def test_a_run_that_goes_on_itself_stays_as_it_was_made(ratchet: Any) -> None:
     result = ratchet("runs", "resume", "run_1", "--set", "seed=1")
     assert (result.returncode, "it needs --from STEP" in result.stderr) == (2, True)

@@ -28,6 +28,18 @@ class Platform(Resource[S]):
             request.after_time.FromDatetime(since)
         return call(request, pb.GetFailuresResponse, lambda reply: reply)
 
+    @unary
+    def costs(
+        self,
+        by: pb.GetCostsRequest.By.ValueType = pb.GetCostsRequest.BY_VERSION,
+        since: datetime | None = None,
+    ) -> Call[pb.GetCostsResponse]:
+        """Use by runs, evaluations and answers, summed; None: of the last 30 days. `since` must be aware."""
+        request = pb.GetCostsRequest(by=by)
+        if since:
+            request.after_time.FromDatetime(since)
+        return call(request, pb.GetCostsResponse, lambda reply: reply)
+
     @listed
     def policies(self) -> Listing[rollout_pb2.Policy]:
         """By name."""

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from ratchet.common.v1 import verdict_pb2
+from ratchet.common.v1 import model_pb2, verdict_pb2
 from ratchet.trainer.v1 import trainer_pb2 as pb
 from ratchet_client.calls import Call, Listing, Stream, call, listing, new_request_id, nothing, stream
 from ratchet_client.resource import Resource, S, last, listed, streamed, unary
@@ -107,3 +107,12 @@ class Runs(Resource[S]):
         """First to last."""
         request = pb.ListCheckpointsRequest(run_id=run_id)
         return listing(request, pb.ListCheckpointsResponse, lambda reply: reply.checkpoints)
+
+    @unary
+    def export(self, run_id: str, step: int, model: str = "", request_id: str = "") -> Call[model_pb2.VersionRef]:
+        """A version of the model of a step, with the run's lineage; of `model`, or of the run's output_model. It is
+        READY once its files are copied."""
+        request = pb.ExportCheckpointRequest(
+            request_id=request_id or new_request_id(), run_id=run_id, step=step, model=model
+        )
+        return call(request, pb.ExportCheckpointResponse, lambda reply: reply.version)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 GENERATION = "generation_config.json"
@@ -14,6 +15,20 @@ def read(text: str | bytes) -> Mapping[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return config if isinstance(config, dict) else {}
+
+
+def base_config(folder: Path) -> Mapping[str, Any]:
+    """A model's config.json."""
+    return _read(folder / "config.json") or {}
+
+
+def stops_of(folder: Path) -> tuple[int, ...]:
+    """The tokens at which an engine stops, by a model's files; its tokenizer may name one more."""
+    return stops(base_config(folder), _read(folder / GENERATION))
+
+
+def _read(file: Path) -> Mapping[str, Any] | None:
+    return read(file.read_bytes()) if file.is_file() else None
 
 
 def outputs(config: Mapping[str, Any]) -> int:

@@ -36,6 +36,7 @@ _MORE: Mapping[str, Iterable[str]] = {
     "rollout": (*STORES, *COMPUTING),
     "trainer": (*STORES, *COMPUTING, *TRACKERS, *PRICES),
     "eval": PRICES,
+    "gateway": PRICES,
 }
 
 

@@ -11,6 +11,7 @@ only a service's `main` and adapters import.
 
 from ratchet_policies.engine import PolicyEngine
 from ratchet_policies.generation import (
+    Begun,
     BrokenOff,
     ChatPrompt,
     Completion,
@@ -39,6 +40,7 @@ from ratchet_policies.shares import EngineShare
 
 __all__ = [
     "LOST",
+    "Begun",
     "BrokenOff",
     "ChatPrompt",
     "Completion",

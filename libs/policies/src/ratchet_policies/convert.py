@@ -11,6 +11,7 @@ from ratchet_kit.times import duration_from_proto
 from ratchet_kit.work import Priority
 from ratchet_policies.convert_nodes import purpose_to_proto
 from ratchet_policies.generation import (
+    Begun,
     ChatPrompt,
     Completion,
     Delta,
@@ -103,7 +104,12 @@ def prompt_from_proto(message: generation_pb2.Prompt, field: str = "prompt") -> 
             return TokenPrompt(tuple(message.tokens.ids))
         case "chat":
             tools = _tools(message.chat.tools) if message.chat.HasField("tools") else None
-            return ChatPrompt(tuple(map(_message, message.chat.messages)), tools)
+            begun = message.chat.begun if message.chat.HasField("begun") else None
+            return ChatPrompt(
+                tuple(map(_message, message.chat.messages)),
+                tools,
+                begun=begun and Begun(tuple(begun.token_ids), begun.messages),
+            )
         case _:
             raise invalid(field, "must be a chat, a text or tokens")
 
@@ -114,9 +120,13 @@ def prompt_to_proto(prompt: Prompt) -> generation_pb2.Prompt:
             return generation_pb2.Prompt(text=text, suffix=suffix)
         case TokenPrompt(ids):
             return generation_pb2.Prompt(tokens=generation_pb2.Tokens(ids=ids))
-        case ChatPrompt(messages, tools):  # its chat template goes beside it: see `generate_request`
-            offered = _tools_to_proto(tools) if tools else None
-            return generation_pb2.Prompt(chat=chat_pb2.Chat(messages=map(message_to_proto, messages), tools=offered))
+        case ChatPrompt(messages, tools, begun=begun):  # its chat template goes beside it: see `generate_request`
+            chat = chat_pb2.Chat(
+                messages=map(message_to_proto, messages),
+                tools=_tools_to_proto(tools) if tools else None,
+                begun=chat_pb2.Begun(token_ids=begun.ids, messages=begun.messages) if begun else None,
+            )
+            return generation_pb2.Prompt(chat=chat)
 
 
 def _message(message: chat_pb2.ChatMessage) -> Message:
@@ -237,11 +247,13 @@ def generation_from_proto(message: pb.GenerateResponse) -> Generation:
         policy_id=message.policy_id,
         prompt_tokens=len(message.prompt_token_ids),
         echo=_echo(message),
+        prompt_ids=message.prompt_token_ids,
     )
 
 
 def delta_from_proto(message: pb.StreamGenerateResponse) -> Delta:
-    return Delta(completion_from_proto(message.delta), message.policy_id, message.prompt_tokens, _echo(message))
+    completion, ids = completion_from_proto(message.delta), message.prompt_token_ids
+    return Delta(completion, message.policy_id, message.prompt_tokens, _echo(message), ids)
 
 
 def _echo(message: pb.GenerateResponse | pb.StreamGenerateResponse) -> Echo | None:

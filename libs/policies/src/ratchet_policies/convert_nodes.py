@@ -37,6 +37,7 @@ def node_from_proto(message: pb.Node) -> Node:
         free={_PURPOSES[room.purpose]: room.free for room in message.rooms if room.purpose in _PURPOSES},
         devices=tuple(message.devices),
         free_memory=message.free_memory_bytes,
+        gpu_memory=dict(message.gpu_memory_bytes),
         detail=message.detail,
     )
 
@@ -50,6 +51,7 @@ def node_to_proto(node: Node) -> pb.Node:
         rooms=[pb.Node.Room(purpose=purpose_to_proto(purpose), free=free) for purpose, free in node.free.items()],
         devices=node.devices,
         free_memory_bytes=node.free_memory,
+        gpu_memory_bytes=node.gpu_memory,
         detail=node.detail,
     )
 

@@ -35,6 +35,16 @@ class Tools:
 
 
 @dataclass(frozen=True, slots=True)
+class Begun:
+    """The beginning of a conversation as the model read and wrote it."""
+
+    ids: tuple[int, ...]
+    """The prompt of an earlier completion and the tokens sampled for it."""
+    messages: int
+    """Number of messages that the tokens hold, the sampled answer last."""
+
+
+@dataclass(frozen=True, slots=True)
 class ChatPrompt:
     """Put to the policy in its model's chat template."""
 
@@ -42,6 +52,8 @@ class ChatPrompt:
     tools: Tools | None = None
     chat_template: str = ""
     """Jinja; in place of the model's."""
+    begun: Begun | None = None
+    """Only the messages after it are rendered; None: all are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +222,7 @@ class Generation:
     prompt_tokens: int
     echo: Echo | None = None
     """When it was asked for."""
+    prompt_ids: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,5 +232,6 @@ class Delta:
     completion: Completion
     policy_id: str
     prompt_tokens: int = 0
-    """Set on the first piece, as the echo is when it was asked for."""
+    """Set on the first piece, as the prompt's ids are, and the echo when it was asked for."""
     echo: Echo | None = None
+    prompt_ids: Sequence[int] = ()

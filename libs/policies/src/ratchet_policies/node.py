@@ -44,6 +44,8 @@ class Node:
     """GPUs; none on CPU."""
     free_memory: int = 0
     """Bytes, of the machine."""
+    gpu_memory: Mapping[str, int] = field(default_factory=dict)
+    """Bytes of each GPU that its engines may take, by the GPU's UUID, as far as it is known."""
     detail: str = ""
     """Reason why it is away, or starts engines again: one sentence."""
 

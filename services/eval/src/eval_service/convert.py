@@ -84,6 +84,7 @@ def _spec(message: pb.EvaluationSpec, model: AnyModel | None) -> EvaluationSpec:
         system=message.system,
         chat_template=message.chat_template,
         display_name=message.display_name,
+        budget=message.budget if message.HasField("budget") else None,
         judge=_judge(message.judge) if message.HasField("judge") else None,
         examples=_examples(message.examples) if message.HasField("examples") else None,
     )
@@ -125,6 +126,7 @@ def _spec_to_proto(spec: EvaluationSpec) -> pb.EvaluationSpec:
         system=spec.system,
         chat_template=spec.chat_template,
         display_name=spec.display_name,
+        budget=spec.budget,
         examples=_problems_to_proto(spec.examples) if spec.examples else None,
         judge=pb.RewardJudge(reward=spec.judge.reward, passing_score=spec.judge.passing_score) if spec.judge else None,
     )

@@ -283,6 +283,15 @@ async def test_an_evaluation_that_cannot_be_read_hides_no_other(world: Any) -> N
         await evaluations.get(ids[1])
 
 
+async def test_a_budget_needs_prices(world: Any) -> None:
+    assert (await world.evaluations.create(replace(SPEC, budget=2.5), "")).evaluation.spec.budget == 2.5
+    with pytest.raises(InvalidArgument, match=r"budget must be above 0"):
+        replace(SPEC, budget=0.0)
+    world.evaluations._has_prices = False
+    with pytest.raises(InvalidArgument, match=r"spec\.budget must be left out: the operator has set no prices"):
+        await world.evaluations.create(replace(SPEC, budget=2.5), "")
+
+
 async def test_a_chat_template_of_its_own_is_tried_before_anything_is_stored(world: Any) -> None:
     report = await world.evaluations.create(replace(SPEC, chat_template=TEMPLATE), "")
     assert (

@@ -318,6 +318,22 @@ async def test_an_evaluation_adds_up_what_its_attempts_use(world: Any) -> None:
     assert both.cost >= 0.6
 
 
+async def test_a_budget_ends_it_and_what_was_judged_is_kept(world: Any) -> None:
+    evaluation = await claimed(world, replace(SPEC, budget=0.2))
+    world.environment.cpu_times = {f"p0{number}": timedelta(seconds=5) for number in range(6)}  # 0.05 EUR a sample
+    world.host.hang.clear()
+    world.host.hang_after = 4
+    with pytest.raises(ResourceExhausted, match=r"budget of 0\.2 EUR with 4 samples judged, which are kept"):
+        await world.measurer.run(evaluation, "me")
+    assert world.host.loaded == set()
+    report = await world.evaluations.get(evaluation.id)
+    assert (report.evaluation.usage.cost, sum(report.score.verdicts.values())) == (pytest.approx(0.2), 4)
+    world.host.hang.set()
+    other = await claimed(world, replace(SPEC, budget=100.0))
+    assert sum((await world.measurer.run(other, "me")).verdicts.values()) == 12
+    assert len(world.host.completions) == 12, "kept samples are not drawn again"
+
+
 async def test_a_worker_that_lost_an_evaluation_counts_nothing_for_it(world: Any) -> None:
     evaluation = await claimed(world)
     with pytest.raises(Aborted):

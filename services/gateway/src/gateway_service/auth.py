@@ -3,7 +3,7 @@
 Which scope an RPC needs stands in its proto, for both.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
@@ -18,11 +18,12 @@ from gateway_service.domain.keys.caller import set_caller
 from gateway_service.domain.keys.key import Scope
 from gateway_service.domain.keys.usage import Usage
 from ratchet_kit import logs
-from ratchet_kit.errors import DataLoss, DeadlineExceeded, RatchetError, Unauthenticated, Unavailable
+from ratchet_kit.errors import RatchetError, Unauthenticated, Unavailable
 from ratchet_kit.interceptors import Call, Wrapper
 from ratchet_kit.logs import get_logger
-from ratchet_kit.text import without_machines, without_paths
 from ratchet_protos.http import required_scope
+from ratchet_sessions.doors.access import secret_of
+from ratchet_sessions.doors.errors import PLATFORMS, for_strangers
 
 log = get_logger(__name__)
 
@@ -30,8 +31,6 @@ PACKAGE = "ratchet.gateway.v1"
 """Calls of its services need a key; health and reflection are open."""
 
 
-PLATFORMS = (Unavailable, DeadlineExceeded, DataLoss)
-"""Whose texts come from within the platform."""
 _bearer = HTTPBearer(auto_error=False, description="An API key of Ratchet: rk_... It may come as x-api-key, too.")
 Credentials = Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
 
@@ -71,13 +70,6 @@ def grpc_auth(authenticator: Authenticator, usage: Usage) -> Wrapper:
     return wrap
 
 
-def for_strangers(error: RatchetError) -> RatchetError:
-    """The same error; of one of the platform's the text names no machine and no file of it."""
-    if isinstance(error, PLATFORMS):
-        return type(error)(without_paths(without_machines(error.message)))
-    return error
-
-
 def behind_the_door(error: RatchetError) -> RatchetError:
     """The same error; what a service says of the gateway's own token is not about the caller's key, which was looked at
     before."""
@@ -93,16 +85,3 @@ def http_auth(scope: Scope) -> Any:
         request.state.key.require(scope)
 
     return Depends(check)
-
-
-def secret_of(headers: Sequence[str], api_keys: Sequence[str] = ()) -> str:
-    """The key that a request carries in its Authorization headers, or as Anthropic's clients send it, in x-api-key;
-    empty without one.
-
-    Raises Unauthenticated where there are several: which of them somebody before us has looked at is not known.
-    """
-    kind, _, secret = (headers[0] if headers else "").partition(" ")
-    secret = secret.strip() if kind.lower() == "bearer" else ""
-    if len(headers) > 1 or len(api_keys) > 1 or (headers and api_keys and api_keys[0] != secret):
-        raise Unauthenticated("there is more than one Authorization or x-api-key header")
-    return api_keys[0] if api_keys else secret

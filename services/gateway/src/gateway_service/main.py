@@ -192,8 +192,8 @@ def _wire(ground: Ground) -> Service:
         GatewayServicer(completions.completer, traffic.feedback),
         ReleaseServicer(releases.releases),
         ExperimentServicer(experiments.experiments),
-        KeyServicer(keys.keys, keys.audit, keys.usage),
-        PlatformServicer(platform, wiring.wire_failures(ground), serving.serving, health),
+        KeyServicer(keys.keys, keys.audit, keys.quotas),
+        PlatformServicer(platform, wiring.wire_failures(ground), serving.serving, health, keys.costs),
         TrafficServicer(traffic.exchanges),
         WebhookServicer(webhooks.webhooks),
         WorkflowServicer(flows.workflows, flows.schedules),
@@ -204,7 +204,7 @@ def _wire(ground: Ground) -> Service:
     inside.app = http
     return Service(
         models=serving.models,
-        refresher=Refresher(keys.known, releases.known, keys.usage, ground.intervals.refresh),
+        refresher=Refresher(keys.known, releases.known, keys.quotas, ground.intervals.refresh),
         serving=serving.serving,
         recorder=traffic.recorder,
         tidy=partial(tidy, wiring.kept(ground), ground.clock),
@@ -265,7 +265,7 @@ async def _sql_stores(settings: Settings) -> AsyncIterator[Stores]:
         yield Stores(
             SqlReleaseStore(database),
             SqlExperimentStore(database),
-            SqlCompletionLog(database),
+            SqlCompletionLog(database, settings.prices),
             SqlExchangeStore(database),
             SqlKeyStore(database),
             SqlWebhookStore(database),

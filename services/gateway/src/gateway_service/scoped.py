@@ -47,6 +47,7 @@ OWN = {
     "CreateReward": ("name",),
     "CreateDataset": ("name",),
     "CreateRun": ("spec.output_model",),
+    "ExportCheckpoint": ("run_id", "model"),
     "CreateRelease": ("spec.candidate.model",),
     "CreateExperiment": ("spec.variants.version.model",),
     "PlanExperiment": ("model",),
@@ -85,6 +86,7 @@ OWN = {
         "ListRewards",
         "ListDatasets",
         "ListBatches",
+        "GetCosts",
         "GetFailures",
         "GetPlatform",
         "GetCatalogue",
@@ -92,7 +94,14 @@ OWN = {
     ),
     (),
 )
-"""RPCs whose path has no variable: the fields that name what is to be the project's. Others may name what is shared."""
+"""The fields that name what is to be the project's, of RPCs whose path has no variable, or not all of them. Others may
+name what is shared."""
+MODELS = {
+    "CreateRun": ("spec.output_model",),
+    "CreateEvaluation": ("spec.model.model", "spec.model.version.model", "spec.model.alias.model"),
+    "CreateVersion": ("model",),
+}
+"""Fields that name the model whose quota must have room."""
 TEXTS = {
     *("args", "arguments", "code", "completion", "content", "description", "expected", "expected_stdout", "prompt"),
     *("json_schema", "parameters", "raises", "solution", "source", "stdin", "stop", "suffix", "system", "text"),
@@ -128,7 +137,8 @@ def _unary(method: MethodDescriptor, call: Callable[..., Any], quotas: Quotas) -
     async def scoped(request: Message, *more: object) -> Message:
         project = admitted(method, request)
         with projects.acting(project), _errors():
-            async with quotas.room(method.name, project):
+            models = [one for path in MODELS.get(method.name, ()) for one in _values([request], path.split("."))]
+            async with quotas.room(method.name, project, caller(), models):
                 return hidden(await call(request, *more))
 
     return scoped

@@ -12,8 +12,9 @@ from gateway_service.domain.experiments.experiments import Experiments
 from gateway_service.domain.failures import Failures
 from gateway_service.domain.keys.audit import AuditLog
 from gateway_service.domain.keys.caller import caller
+from gateway_service.domain.keys.costs import Costs
 from gateway_service.domain.keys.keys import Keys
-from gateway_service.domain.keys.usage import Usage
+from gateway_service.domain.keys.quotas import Quotas
 from gateway_service.domain.platform import Platform
 from gateway_service.domain.releases.releases import Releases
 from gateway_service.domain.serving import Serving
@@ -209,10 +210,10 @@ class ExperimentServicer(experiment_pb2_grpc.ExperimentServiceServicer):
 
 
 class KeyServicer(key_pb2_grpc.KeyServiceServicer):
-    def __init__(self, keys: Keys, audit: AuditLog, usage: Usage) -> None:
+    def __init__(self, keys: Keys, audit: AuditLog, quotas: Quotas) -> None:
         self._keys = keys
         self._audit = audit
-        self._usage = usage
+        self._quotas = quotas
 
     async def CreateKey(self, request: key_pb2.CreateKeyRequest, context: Context = None) -> key_pb2.CreateKeyResponse:
         new = await self._keys.create(
@@ -230,7 +231,7 @@ class KeyServicer(key_pb2_grpc.KeyServiceServicer):
 
     async def ListKeys(self, request: key_pb2.ListKeysRequest, context: Context = None) -> key_pb2.ListKeysResponse:
         page = await self._keys.page(request.page_size, request.page_token)
-        keys = page.map(lambda key: convert.key_to_proto(key, self._usage.this_month(key.id)))
+        keys = page.map(lambda key: convert.key_to_proto(key, self._quotas.tokens(key.id)))
         return key_pb2.ListKeysResponse(keys=keys.items, next_page_token=page.next_page_token)
 
     async def RevokeKey(self, request: key_pb2.RevokeKeyRequest, context: Context = None) -> key_pb2.RevokeKeyResponse:
@@ -285,11 +286,14 @@ class TrafficServicer(traffic_pb2_grpc.TrafficServiceServicer):
 
 
 class PlatformServicer(platform_pb2_grpc.PlatformServiceServicer):
-    def __init__(self, platform: Platform, failures: Failures, serving: Serving, health: VersionHealth) -> None:
+    def __init__(
+        self, platform: Platform, failures: Failures, serving: Serving, health: VersionHealth, costs: Costs
+    ) -> None:
         self._platform = platform
         self._failures = failures
         self._serving = serving
         self._health = health
+        self._costs = costs
 
     async def GetPlatform(
         self, request: platform_pb2.GetPlatformRequest, context: Context = None
@@ -307,6 +311,12 @@ class PlatformServicer(platform_pb2_grpc.PlatformServiceServicer):
         self, request: platform_pb2.GetFailuresRequest, context: Context = None
     ) -> platform_pb2.GetFailuresResponse:
         return convert.failures_to_proto(await self._failures.latest(since_from_proto(request)))
+
+    async def GetCosts(
+        self, request: platform_pb2.GetCostsRequest, context: Context = None
+    ) -> platform_pb2.GetCostsResponse:
+        found = await self._costs.sums(convert.by_from_proto(request.by), since_from_proto(request))
+        return convert.costs_to_proto(found)
 
     async def ListNodes(
         self, request: platform_pb2.ListNodesRequest, context: Context = None

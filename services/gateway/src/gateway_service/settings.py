@@ -8,13 +8,16 @@ from typing import Literal, Self
 from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
+from gateway_service.domain.keys import quotas
 from gateway_service.domain.keys.identities import Oidc
 from gateway_service.domain.keys.key import MIN_SECRET
 from gateway_service.domain.keys.quotas import Quota
 from gateway_service.domain.keys.usage import KeyLimits
 from ratchet_kit import files
+from ratchet_kit.errors import InvalidArgument
 from ratchet_kit.http_server import Certificate
 from ratchet_kit.settings import ServiceSettings, own_database
+from ratchet_kit.usage import PriceTable
 from ratchet_policies.hedging import Hedging
 
 
@@ -50,7 +53,10 @@ class Settings(ServiceSettings):
     """Tokens of this identity provider are taken beside keys: {"issuer": "https://id.example.com", "audience":
     "ratchet", "grants": {"ml-leads": "admin", "acme": "train@acme"}}. With "console", people sign in there by it."""
     quotas: dict[str, Quota] = Field(default_factory=dict)
-    """By project, "default" for the platform's own: {"acme": {"runs": 2, "tokens": 5000000}}."""
+    """By project ("default": the platform's own), id of a key, or model: {"acme": {"runs": 2, "tokens": 5000000},
+    "models/starter": {"cost": 50}}."""
+    prices: PriceTable = None
+    """RATCHET_PRICES: prices of what is used. None: answers have no cost."""
 
     tls_cert_file: Path | None = None
     """With `tls_key_file`, in PEM: HTTP is HTTPS."""
@@ -108,6 +114,16 @@ class Settings(ServiceSettings):
         if bool(self.tls_cert_file) != bool(self.tls_key_file):
             raise ValueError("TLS needs RATCHET_GATEWAY_TLS_CERT_FILE and RATCHET_GATEWAY_TLS_KEY_FILE")
         return self
+
+    @field_validator("quotas")
+    @classmethod
+    def _has_owners(cls, value: dict[str, Quota]) -> dict[str, Quota]:
+        try:
+            for owner, quota in value.items():
+                quotas.check(owner, quota)
+        except InvalidArgument as error:
+            raise ValueError(error.message) from error
+        return value
 
     @field_validator("admin_key")
     @classmethod

@@ -18,12 +18,13 @@ from gateway_service.domain.experiments.replayer import Replayer, ReplayNeeds, R
 from gateway_service.domain.failures import Failures, FailureSource, ReleaseFailures
 from gateway_service.domain.keys.audit import AuditLog, AuditStore
 from gateway_service.domain.keys.authenticator import Authenticator
+from gateway_service.domain.keys.costs import Costs, Ledger
 from gateway_service.domain.keys.identities import Identities, IdentityProvider
 from gateway_service.domain.keys.keys import Keys
 from gateway_service.domain.keys.known_keys import KnownKeys
 from gateway_service.domain.keys.logins import Logins
 from gateway_service.domain.keys.ports import KeyStore
-from gateway_service.domain.keys.quotas import Ledger, Quotas
+from gateway_service.domain.keys.quotas import Quotas
 from gateway_service.domain.keys.usage import Usage
 from gateway_service.domain.known_models import KnownModels
 from gateway_service.domain.platform import HealthCheck, RolloutNodes
@@ -143,6 +144,7 @@ class KeyRoom:
     authenticator: Authenticator
     usage: Usage
     quotas: Quotas
+    costs: Costs
     audit: AuditLog
     logins: Logins | None
 
@@ -157,10 +159,10 @@ def wire_keys(ground: Ground) -> KeyRoom:
     logins = Logins(identities) if identities and identities.oidc.console else None
     audit = AuditLog(ground.stores.audit, ground.clock)
     settings = ground.settings
-    quotas = Quotas(settings.quotas, ground.peers.ledger, ground.clock)
-    tokens = {project: quota.tokens for project, quota in settings.quotas.items()}
-    usage = Usage(settings.key_limits, ground.clock, ground.stores.completions.tokens_of_keys, tokens)
-    return KeyRoom(known, keys, authenticator, usage, quotas, audit, logins)
+    ledger, answers = ground.peers.ledger, ground.stores.completions
+    quotas = Quotas(settings.quotas, ledger, answers, ground.clock, settings.prices)
+    usage = Usage(settings.key_limits, ground.clock)
+    return KeyRoom(known, keys, authenticator, usage, quotas, Costs(ledger, answers, ground.clock), audit, logins)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +246,7 @@ def wire_completions(
 ) -> CompletionRoom:
     router = Router(serving.models, releases.known, experiments.known, ground.chance)
     answers = AnswerCache(ground.settings.cache_answers)
-    completer = Completer(router, serving.serving, traffic.recorder, keys.usage, answers, ground.clock)
+    completer = Completer(router, serving.serving, traffic.recorder, keys.usage, keys.quotas, answers, ground.clock)
     loads = StartLoads(ground.stores.completions, serving.models, serving.serving, ground.clock)
     return CompletionRoom(router, completer, loads)
 

@@ -35,6 +35,7 @@ from ratchet_kit.errors import Aborted, AlreadyExists, FailedPrecondition, NotFo
 from ratchet_kit.idempotency import Request
 from ratchet_kit.names import VersionRef
 from ratchet_kit.sql import Database
+from ratchet_kit.usage import Prices
 from ratchet_testing.clock import ManualClock
 
 from ..memory import MemoryAuditStore, MemoryCompletionLog, MemoryKeyStore, MemoryReleaseStore
@@ -42,6 +43,7 @@ from ..memory_experiments import MemoryExperimentStore
 from ..memory_webhooks import MemoryWebhookStore
 
 NOW = datetime(2026, 1, 1, 12, 30, 15, 123456, tzinfo=UTC)
+PRICES = Prices(currency="EUR", million_prompt_tokens=1.0, million_completion_tokens=2.0)
 STAGES = (Stage(10, timedelta(seconds=1.5), 3), Stage(100, timedelta(0), 0))
 
 
@@ -60,7 +62,7 @@ async def stores(request: pytest.FixtureRequest) -> AsyncIterator[Stores]:
     if request.param == "memory":
         webhooks = MemoryWebhookStore()
         experiments = MemoryExperimentStore(webhooks)
-        completions = MemoryCompletionLog(experiments)
+        completions = MemoryCompletionLog(experiments, PRICES)
         releases = MemoryReleaseStore(webhooks, experiments)
         yield Stores(releases, experiments, completions, MemoryKeyStore(), webhooks, MemoryAuditStore())
         return
@@ -69,7 +71,7 @@ async def stores(request: pytest.FixtureRequest) -> AsyncIterator[Stores]:
         yield Stores(
             SqlReleaseStore(database),
             SqlExperimentStore(database),
-            SqlCompletionLog(database),
+            SqlCompletionLog(database, PRICES),
             SqlKeyStore(database),
             SqlWebhookStore(database),
             SqlAuditStore(database),
@@ -446,14 +448,22 @@ def key(number: int) -> ApiKey:
     return ApiKey(f"key_{number}", "ci", f"digest{number}", "rk_abc", frozenset({Scope.ADMIN}), NOW)
 
 
-async def test_tokens_of_keys_are_counted_once_by_month(stores: Stores) -> None:
+async def test_answers_are_summed_once_by_key_and_version_and_outlast_their_records(stores: Stores) -> None:
     first = [record(1, key_id="key_1"), record(2, Arm.NONE, key_id="key_1"), record(3, key_id="key_2"), record(4)]
-    before = replace(record(5, key_id="key_1"), start_time=NOW - timedelta(days=31))
+    before = replace(record(5, key_id="key_1"), start_time=NOW - timedelta(days=1))
     await stores.completions.append([*first, before])
     await stores.completions.append([*first, record(6, key_id="key_1")])  # an append whose answer was lost
-    assert dict(await stores.completions.tokens_of_keys("2026-01")) == {"key_1": 24, "key_2": 8}
-    assert dict(await stores.completions.tokens_of_keys("2025-12")) == {"key_1": 8}
-    assert dict(await stores.completions.tokens_of_keys("2025-11")) == {}
+    cost = (3 * 1.0 + 5 * 2.0) / 1e6
+    second, other = VersionRef("starter", 2), VersionRef("starter", 1)
+
+    found = await stores.completions.answers(NOW.replace(hour=23))
+    assert {(one.actor, one.version): (one.answers, one.usage.prompt_tokens, one.usage.cost) for one in found} == {
+        (key, str(version)): (answers, 3 * answers, pytest.approx(answers * cost))
+        for key, version, answers in (("", second, 1), ("key_1", other, 1), ("key_1", second, 2), ("key_2", second, 1))
+    }
+    assert {(one.id == one.actor, one.model, one.usage.currency) for one in found} == {(True, "starter", "EUR")}
+    assert sum(one.answers for one in await stores.completions.answers(NOW - timedelta(days=1))) == 6
+    assert await stores.completions.answers(NOW + timedelta(days=1)) == []
 
 
 class TestKeyStore:

@@ -7,11 +7,11 @@ from openai.types import completion_create_params as text_create_params
 from openai.types.chat import completion_create_params
 from openai.types.responses.response_create_params import ResponseCreateParamsBase
 
-from gateway_service.rest import responses_requests
-from gateway_service.rest.openai_requests import IGNORED, NEUTRAL, ChatRequest, TextRequest
-from gateway_service.rest.responses_requests import ResponsesRequest
 from ratchet_kit.errors import FieldViolation, InvalidArgument
 from ratchet_policies import TextPrompt, no_room
+from ratchet_sessions.doors import responses_requests
+from ratchet_sessions.doors.openai_requests import IGNORED, NEUTRAL, ChatRequest, TextRequest
+from ratchet_sessions.doors.responses_requests import ResponsesRequest
 
 from ..world import World
 from .test_openai import HI, chat

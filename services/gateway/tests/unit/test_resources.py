@@ -11,13 +11,13 @@ from google.protobuf.descriptor import MethodDescriptor
 
 import ratchet
 from gateway_service.domain.keys.key import Scope
-from gateway_service.rest.errors import MEANINGS
 from ratchet.common.v1 import access_pb2, model_pb2
 from ratchet.registry.v1 import registry_pb2
 from ratchet.sandbox.v1 import program_pb2
 from ratchet.trainer.v1 import trainer_pb2
 from ratchet_kit import errors, grpc_errors
 from ratchet_protos.http import required_scope, rules
+from ratchet_sessions.doors.errors import MEANINGS
 
 from ..world import NoStub, World
 

@@ -1,12 +1,11 @@
 """What one key may use."""
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from gateway_service.domain.keys.caller import ANYBODY
-from gateway_service.domain.keys.usage import KeyLimits, Usage, month_of
+from gateway_service.domain.keys.usage import KeyLimits, Usage
 from ratchet_kit.errors import InvalidArgument, ResourceExhausted
 from ratchet_testing import ManualClock
 
@@ -66,30 +65,3 @@ def test_a_request_counts_as_its_answers(clock: ManualClock) -> None:
                 pass
             usage.require_answers(ANYBODY, 2)
         usage.require_answers(ANYBODY, 8)
-
-
-async def test_a_month_has_its_tokens_a_warning_before_and_a_refusal_after(
-    clock: ManualClock, capfd: pytest.CaptureFixture[str]
-) -> None:
-    elsewhere = {ANYBODY.id: 500}
-
-    async def stored(month: str) -> dict[str, int]:
-        return elsewhere if month == month_of(clock.now()) else {}
-
-    key = replace(ANYBODY, monthly_tokens=1000)
-    usage = Usage(KeyLimits(), clock, stored)
-    await usage.refresh()
-    usage.spend(key, 299)
-    assert "budget_nearly_used" not in "".join(capfd.readouterr())
-    usage.spend(key, 1)
-    usage.spend(key, 1)
-    assert "".join(capfd.readouterr()).count("budget_nearly_used") == 1
-    usage.require_tokens(key)
-    elsewhere[ANYBODY.id] = 1000  # by another gateway
-    await usage.refresh()
-    with pytest.raises(ResourceExhausted, match=r"has used its 1,000 tokens of \d{4}-\d\d: it may go on next month"):
-        usage.require_tokens(key)
-    usage.require_tokens(replace(key, monthly_tokens=0))
-    assert usage.this_month(ANYBODY.id) == 1000
-    clock.advance(timedelta(days=31))
-    usage.require_tokens(key)

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
 from ratchet.rollout.v1 import rollout_pb2 as pb
@@ -11,7 +11,7 @@ from ratchet_kit.faults import Faults
 from ratchet_kit.grpc_errors import failure_to_proto
 from ratchet_kit.pages import Page
 from ratchet_kit.times import duration_to_proto, timestamp_to_proto
-from ratchet_policies import ChatPrompt, Prompt, Sampling, TextPrompt, TokenPrompt, Tools
+from ratchet_policies import Begun, ChatPrompt, Prompt, Sampling, TextPrompt, TokenPrompt, Tools
 from ratchet_policies.convert import (
     completion_to_proto,
     echo_to_proto,
@@ -20,6 +20,7 @@ from ratchet_policies.convert import (
     sampling_from_proto,
 )
 from ratchet_policies.convert_nodes import purpose_from_proto, purpose_to_proto
+from ratchet_problems import Message
 from rollout_service.domain.generation import EngineOutput, Generation, GenerationRequest
 from rollout_service.domain.policies import LoadPolicy
 from rollout_service.domain.policy import Dtype, EngineOptions, Policy, PolicyId, PolicyName, State
@@ -156,6 +157,7 @@ async def pieces_to_proto(
             response = pb.StreamGenerateResponse(delta=completion_to_proto(delta), policy_id=policy_id)
             if is_first:
                 response.prompt_tokens = len(output.prompt_token_ids)
+                response.prompt_token_ids.extend(output.prompt_token_ids)
                 response.MergeFrom(pb.StreamGenerateResponse(echo=echo_to_proto(output.echo)))
                 is_first = False
             yield response
@@ -178,12 +180,22 @@ def _check_prompt(prompt: Prompt | None, faults: Faults) -> None:
             faults.unless(ids, "tokens.ids", "must hold at least one token")
         case TextPrompt(text, suffix):
             faults.required("text", text or suffix)
-        case ChatPrompt(messages, tools):
+        case ChatPrompt(messages, tools, begun=begun):
             faults.unless(messages, "chat.messages", "must hold at least one message")
             for index, message in enumerate(messages):
                 faults.required(f"chat.messages[{index}].role", message.role)
+            if begun is not None:
+                _check_begun(begun, messages, faults.under("chat.begun"))
             if tools is not None:
                 _check_tools(tools, faults.under("chat.tools"))
+
+
+def _check_begun(begun: Begun, messages: Sequence[Message], faults: Faults) -> None:
+    faults.unless(begun.ids, "token_ids", "must hold at least one token")
+    if not 1 <= begun.messages < len(messages):
+        faults.add("messages", "must be at least 1, and fewer than there are messages")
+    elif messages[begun.messages - 1].role != "assistant":
+        faults.add("messages", "must count up to an answer: a message of the assistant")
 
 
 def _check_tools(tools: Tools, faults: Faults) -> None:

@@ -75,7 +75,9 @@ class Settings(ServiceSettings):
                 f"a policy is to have {self.tensor_parallel_size} GPUs (RATCHET_ROLLOUT_TENSOR_PARALLEL_SIZE), and this"
                 f" service sees {len(ids)}: see RATCHET_ROLLOUT_GPUS, CUDA_VISIBLE_DEVICES and /dev/nvidia*"
             )
-        return Devices.of(ids, self.policies, self.gpu_memory_utilization, self.tensor_parallel_size)
+        return Devices.of(
+            ids, self.policies, self.gpu_memory_utilization, self.tensor_parallel_size, gpus.memory(ids) if ids else {}
+        )
 
     @property
     def policies(self) -> int:

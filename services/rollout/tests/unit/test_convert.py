@@ -8,7 +8,7 @@ from ratchet.common.v1.generation_pb2 import Prompt, SamplingParams, Tokens
 from ratchet.rollout.v1 import rollout_pb2 as pb
 from ratchet_kit.errors import InvalidArgument
 from ratchet_kit.work import Priority
-from ratchet_policies import ChatPrompt, Sampling, TextPrompt, TokenPrompt
+from ratchet_policies import Begun, ChatPrompt, Sampling, TextPrompt, TokenPrompt
 from ratchet_problems import Message
 from rollout_service import convert
 from rollout_service.domain.policy import Dtype, EngineOptions
@@ -50,6 +50,30 @@ def test_chat() -> None:
     assert request.prompt == ChatPrompt((Message("user", "hi"),))
     own = pb.GenerateRequest(policy="p", prompt=Prompt(chat=chat), chat_template="{{ mine }}")
     assert convert.generation_from_proto(own)[1].prompt == ChatPrompt((Message("user", "hi"),), None, "{{ mine }}")
+
+
+@pytest.mark.parametrize(
+    ("ids", "count", "field"),
+    [
+        ([], 2, "prompt.chat.begun.token_ids"),
+        ([1], 0, "prompt.chat.begun.messages"),
+        ([1], 1, "prompt.chat.begun.messages"),
+        ([1], 3, "prompt.chat.begun.messages"),
+        ([1], 2, ""),
+    ],
+)
+def test_a_chat_goes_on_from_an_answer(ids: list[int], count: int, field: str) -> None:
+    said = [ChatMessage(role=role, content=[ContentPart(text="hi")]) for role in ("user", "assistant", "user")]
+    chat = Chat(messages=said, begun=chat_pb2.Begun(token_ids=ids, messages=count))
+    request = pb.GenerateRequest(policy="p", prompt=Prompt(chat=chat))
+    if field:
+        with pytest.raises(InvalidArgument) as refused:
+            convert.generation_from_proto(request)
+        assert fields(refused) == [field]
+    else:
+        prompt = convert.generation_from_proto(request)[1].prompt
+        assert isinstance(prompt, ChatPrompt)
+        assert prompt.begun == Begun((1,), 2)
 
 
 @pytest.mark.parametrize(

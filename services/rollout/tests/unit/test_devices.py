@@ -15,7 +15,8 @@ def ids(count: int) -> list[str]:
     [(1, 4, 1, 4), (1, 1, 1, 1), (2, 4, 1, 2), (8, 4, 1, 1), (8, 4, 8, 4), (8, 4, 4, 2), (8, 3, 4, 2), (0, 4, 1, 1)],
 )
 def test_all_policies_that_the_service_may_hold_have_room(gpus: int, capacity: int, spread: int, shares: int) -> None:
-    devices = Devices.of(ids(gpus), capacity, memory=0.9, spread=spread)
+    devices = Devices.of(ids(gpus), capacity, memory=0.9, spread=spread, sizes={"GPU-a": 1000})
+    assert devices.gpu_memory == {"GPU-a": 900}
     assert devices.shares == shares
     placed: list[tuple[str, ...]] = []
     for _ in range(capacity):

@@ -3,6 +3,7 @@ import asyncio
 import pytest
 
 from ratchet_policies import (
+    Begun,
     ChatPrompt,
     Completion,
     Echo,
@@ -34,6 +35,7 @@ class Pipe:
 CHAT = ChatPrompt(
     (Message("assistant", "", (ToolCall("run", "{}", "call_1"),)), Message("tool", "3", tool_call_id="call_1")),
     Tools((Tool("run", "It runs.", "{}", True),), required=True),
+    begun=Begun((1, 2, 3), 1),
 )
 
 

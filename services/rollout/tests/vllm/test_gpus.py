@@ -55,3 +55,19 @@ def test_vllm_takes_what_is_asked_of_it(model: ModelFolder, gpus: str, spread: i
     assert config.cache_config.kv_cache_memory_bytes is None
     assert str(config.model_config.dtype).endswith(Dtype.BFLOAT16)
     assert not config.model_config.enforce_eager
+
+
+def test_what_is_compiled_serves_each_version_of_a_model(model: ModelFolder, tmp_path: Path) -> None:
+    from vllm.config import ModelConfig
+
+    from rollout_service.adapters.vllm.compile_cache import compute_hash
+
+    folders = [tmp_path / name for name in ("a@1", "a@2", "wider")]
+    for folder in folders:
+        shutil.copytree(model.path, folder)
+    config = json.loads((folders[2] / "config.json").read_text())
+    (folders[2] / "config.json").write_text(json.dumps(config | {"intermediate_size": 2048}))
+    first, second, wider = (ModelConfig(model=str(folder)) for folder in folders)
+    assert first.compute_hash() != second.compute_hash(), "vLLM's own has the path"
+    assert compute_hash(first) == compute_hash(second) != compute_hash(wider)
+    assert first.model == str(folders[0])

@@ -236,6 +236,38 @@ def test_a_chat_is_put_by_the_template_of_its_request(service: Service, model: A
     assert read("{{ messages[0]['content'] }}") == once, "the engine goes on"
 
 
+def test_a_chat_goes_on_from_its_tokens(service: Service, model: Any) -> None:
+    """Whatever they are: no text makes the engine sample anew what was sampled."""
+    said = [
+        chat_pb2.ChatMessage(role=role, content=[chat_pb2.ContentPart(text=text)])
+        for role, text in (("user", "hi"), ("assistant", "yes"), ("user", "more"))
+    ]
+    template = "{% for m in messages %}{{ m.content }}{{ eos_token if m.role == 'assistant' }}{% endfor %}"
+
+    def put(**begun: Any) -> pb.GenerateRequest:
+        chat = chat_pb2.Chat(messages=said, begun=chat_pb2.Begun(**begun) if begun else None)
+        sampling = generation_pb2.SamplingParams(max_tokens=3, logprobs=True)
+        prompt = generation_pb2.Prompt(chat=chat)
+        return pb.GenerateRequest(policy="p", prompt=prompt, sampling=sampling, chat_template=template)
+
+    rendered = list(service.stub.Generate(put()).prompt_token_ids)
+    asked = [9, 8, 7, 6]  # a cut answer, which the template's end follows
+    pieces = list(service.stub.StreamGenerate(pb.StreamGenerateRequest(request=put(token_ids=asked, messages=2))))
+    prompt = list(pieces[0].prompt_token_ids)
+    assert prompt[:4] == asked
+    assert rendered[-len(prompt[4:]) :] == prompt[4:]
+    ended = [*asked, prompt[4]]
+    assert list(service.stub.Generate(put(token_ids=ended, messages=2)).prompt_token_ids) == prompt
+    for begun, wrong in (
+        ({"token_ids": [1], "messages": 3}, "fewer than there are messages"),
+        ({"token_ids": [1], "messages": 1}, "must count up to an answer"),
+        ({"messages": 2}, "at least one token"),
+        ({"token_ids": [1 << 20], "messages": 2}, "not in the model's vocabulary"),
+    ):
+        with pytest.raises(grpc.RpcError, match=wrong):
+            service.stub.Generate(put(**begun))
+
+
 def test_a_text_that_is_far_too_long_is_refused_before_its_tokens_are_counted(service: Service, model: Any) -> None:
     """For 15 MiB that took 43 s, in which the engine answered nobody."""
     with pytest.raises(grpc.RpcError) as refused:

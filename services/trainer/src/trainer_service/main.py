@@ -64,7 +64,7 @@ from trainer_service.domain.spec.limits import Limits
 from trainer_service.domain.work.driver import Deadlines, Driver
 from trainer_service.domain.work.mirror import ModelMirror
 from trainer_service.domain.work.ports import Evaluations, Tracker, VersionRegistry
-from trainer_service.domain.work.registration import Registration
+from trainer_service.domain.work.registration import Exporting, Registration
 from trainer_service.domain.work.reports import Reports
 from trainer_service.domain.work.retention import Retention
 from trainer_service.domain.work.tracking import Tracking
@@ -114,6 +114,7 @@ class Service:
     """What is served, and what runs beside it."""
 
     runs: Runs
+    exporting: Exporting
     samples: Samples
     reports: Reports
     following: Following
@@ -125,7 +126,8 @@ class Service:
 
     def add_to(self, grpc_server: grpc.aio.Server) -> Sequence[str]:
         """Adds the servicers; returns their full names."""
-        trainer_pb2_grpc.add_TrainerServiceServicer_to_server(TrainerServicer(self.runs, self.samples), grpc_server)
+        servicer = TrainerServicer(self.runs, self.exporting, self.samples)
+        trainer_pb2_grpc.add_TrainerServiceServicer_to_server(servicer, grpc_server)
         job_report_pb2_grpc.add_JobReportServiceServicer_to_server(
             JobReportServicer(self.reports, self.following), grpc_server
         )
@@ -172,14 +174,15 @@ def _compose(
     deadlines = deadlines or Deadlines(silence=settings.silence)
     timing = timing or Timing(beat=settings.lease / 4, reconcile=settings.lease * 3 / 4)
     validating = Validating(ports.store, ports.evaluations, ports.folders, ports.queue, updates, ports.clock)
+    registration = Registration(
+        ports.versions, ports.problems, ports.evaluations, ports.clock, code_version(), deadlines.again
+    )
     driver = Driver(
         store=ports.store,
         jobs=ports.jobs,
         registry=ports.registry,
         folders=ports.folders,
-        registration=Registration(
-            ports.versions, ports.problems, ports.evaluations, ports.clock, code_version(), deadlines.again
-        ),
+        registration=registration,
         validating=validating,
         policies=ports.policies,
         events=ports.events,
@@ -220,6 +223,7 @@ def _compose(
             scheduler=scheduler,
             clock=ports.clock,
         ),
+        exporting=Exporting(ports.store, registration),
         samples=Samples(ports.store, ports.samples),
         reports=Reports(ports.store, ports.events, updates, ports.clock),
         following=Following(ports.store, ports.problems, references, limits, updates, ports.clock),
@@ -380,6 +384,7 @@ def _limits(settings: Settings) -> Limits:
         devices=(settings.device,) if own else (settings.device, other),
         accelerators=settings.accelerators if own else None,
         memory_bytes=settings.memory_bytes,
+        gpus=settings.gpu_memory,
         cores=len(os.sched_getaffinity(0)) if own else None,
         trackers=settings.trackers,
         activation_bytes=4 if settings.job_dtype == "float32" else 2,

@@ -5,6 +5,7 @@ from contextlib import aclosing
 
 from ratchet.trainer.v1 import job_report_pb2, job_report_pb2_grpc, trainer_pb2_grpc
 from ratchet.trainer.v1 import trainer_pb2 as pb
+from ratchet_kit import refs
 from ratchet_kit.faults import Faults
 from ratchet_kit.interceptors import actor
 from ratchet_kit.server import Context
@@ -14,14 +15,16 @@ from trainer_service.domain.create.following import Following
 from trainer_service.domain.create.runs import Runs
 from trainer_service.domain.run.run import RunId
 from trainer_service.domain.run.samples import Samples
+from trainer_service.domain.work.registration import Exporting
 from trainer_service.domain.work.reports import Reports
 
 
 class TrainerServicer(trainer_pb2_grpc.TrainerServiceServicer):
-    """ratchet.trainer.v1.TrainerService over `Runs` and `Samples`."""
+    """ratchet.trainer.v1.TrainerService over `Runs`, `Exporting` and `Samples`."""
 
-    def __init__(self, runs: Runs, samples: Samples) -> None:
+    def __init__(self, runs: Runs, exporting: Exporting, samples: Samples) -> None:
         self._runs = runs
+        self._exporting = exporting
         self._samples = samples
 
     async def CreateRun(self, request: pb.CreateRunRequest, context: Context) -> pb.CreateRunResponse:
@@ -59,6 +62,13 @@ class TrainerServicer(trainer_pb2_grpc.TrainerServiceServicer):
     async def ListCheckpoints(self, request: pb.ListCheckpointsRequest, context: Context) -> pb.ListCheckpointsResponse:
         page = await self._runs.checkpoints(RunId(request.run_id), request.page_size, request.page_token)
         return convert.checkpoints_to_proto(page)
+
+    async def ExportCheckpoint(
+        self, request: pb.ExportCheckpointRequest, context: Context
+    ) -> pb.ExportCheckpointResponse:
+        id = RunId(request.run_id)
+        version = await self._exporting.export(request.request_id, id, request.step, request.model)
+        return pb.ExportCheckpointResponse(version=refs.version_to_proto(version))
 
     async def ListTrainingSamples(
         self, request: pb.ListTrainingSamplesRequest, context: Context

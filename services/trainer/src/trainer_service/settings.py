@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Mapping
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -50,7 +51,8 @@ class Settings(ServiceSettings):
 
     memory_gib: float | None = Field(default=None, gt=0)
     """The memory that a run's training processes may take: on CPU of this machine, on CUDA of one GPU. A run that needs
-    more is refused. None: on CPU half of the machine; on CUDA it is not known."""
+    more is refused. None: on CPU half of the machine; on CUDA what the rollout service leaves of the smallest GPU by
+    NVML, and not known on a cluster."""
 
     keep_checkpoints: timedelta = timedelta(days=14)
     """How long the last checkpoint of a run that failed or was cancelled is kept; 0: until the run is deleted."""
@@ -160,6 +162,13 @@ class Settings(ServiceSettings):
         if self.memory_gib is not None:
             return int(self.memory_gib * GIB)
         return memory.of_machine() // 2 if self.device == "cpu" and not self.ray_address else None
+
+    @property
+    def gpu_memory(self) -> Mapping[str, int]:
+        """Bytes of each GPU of our own Ray, by its UUID; none where `memory_gib` says what a run may take."""
+        if self.memory_gib is not None or self.device == "cpu" or self.ray_address:
+            return {}
+        return gpus.memory(gpus.visible(self.ray_environment or os.environ))
 
     @property
     def ray_environment(self) -> dict[str, str]:

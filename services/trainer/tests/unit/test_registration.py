@@ -9,9 +9,11 @@ import pytest
 
 from ratchet_kit.errors import (
     AlreadyExists,
+    FailedPrecondition,
     Failure,
     Internal,
     InvalidArgument,
+    NotFound,
     ResourceExhausted,
     Unauthenticated,
     Unavailable,
@@ -50,6 +52,29 @@ async def test_the_best_checkpoint_becomes_a_version_with_its_lineage(trainer: A
         State.RUNNING,
         State.SUCCEEDED,
     ]
+
+
+async def test_any_step_with_a_model_becomes_a_version_when_asked(trainer: Any, run: Run) -> None:
+    async with driving(trainer, run.id) as driver:
+        await train(trainer, run)
+        await asyncio.wait_for(driver, 5)
+    export = trainer.exporting.export
+    with pytest.raises(FailedPrecondition, match=f"step 1 of run {run.id} has no model; these have one: 2"):
+        await export("e1", run.id, 1, "")
+    made = await export("e1", run.id, 2, "other")
+    assert await export("e1", run.id, 2, "other") == made == VersionRef("other", 2)
+    assert await export("e2", run.id, 2, "") == VersionRef("coder", 3)
+    of_end, *exported = trainer.registry.registered.values()
+    assert [(model, uri) for model, uri, _ in exported] == [("other", "/exports/2"), ("coder", "/exports/2")]
+    assert [lineage for *_, lineage in exported] == [of_end[2]] * 2
+    with pytest.raises(NotFound):
+        await export("e1", "run_none", 2, "")
+
+
+async def test_an_export_needs_a_model_of_the_registry(trainer: Any, make_spec: Any) -> None:
+    run = await trainer.create("r2", make_spec(output_model=""))
+    with pytest.raises(InvalidArgument, match="model must name a model"):
+        await trainer.exporting.export("e1", run.id, 2, "")
 
 
 async def test_what_was_learned_from_pairs_is_known_by_their_prompts(trainer: Any, make_spec: Any) -> None:

@@ -50,3 +50,8 @@ def test_places_are_those_that_runs_have_and_those_that_are_free_for_them() -> N
     away = Node("b:1", NodeState.AWAY, free={Purpose.TRAINING: 4})
     assert RolloutPolicyHost(Engine([], on=(busy, away))).places() == 3
     assert RolloutPolicyHost(Engine([], on=(away,))).places() is None
+
+
+def test_nodes_on_one_gpu_take_its_memory_together() -> None:
+    nodes = (Node("a:1", gpu_memory={"GPU-a": 30, "GPU-b": 50}), Node("a:2", gpu_memory={"GPU-a": 20}), Node("b:1"))
+    assert RolloutPolicyHost(Engine([], on=nodes)).gpu_memory() == {"GPU-a": 50, "GPU-b": 50}

@@ -23,6 +23,7 @@ from trainer_service.domain.inputs.found import Shape, Trial
 from trainer_service.domain.run.ports import RunFilter
 from trainer_service.domain.run.run import Phase, State, Step
 from trainer_service.domain.spec.hyperparameters import Hyperparameters
+from trainer_service.domain.spec.limits import Limits
 from trainer_service.domain.spec.spec import ProblemSetRef
 
 
@@ -120,6 +121,25 @@ async def test_what_a_run_will_take_is_told_at_create(trainer: Any, make_spec: A
     forecast = (await trainer.create("r1", make_spec())).forecast
     assert 1 << 30 < forecast.peak_bytes < 4 << 30
     assert forecast.step_time > timedelta(0)
+
+
+async def test_a_run_may_take_what_engines_leave_of_a_gpu(
+    trainer: Any, make_spec: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = trainer.folders.models["/models/starter"]
+    trainer.folders.models["/models/starter"] = replace(known, shape=SHAPE)
+    limits = Limits(devices=("cuda",), accelerators=2, gpus={"GPU-a": 80 << 30, "GPU-b": 80 << 30})
+    monkeypatch.setattr(trainer.runs, "_limits", limits)
+    wide = await trainer.create("r1", make_spec())
+    assert wide.forecast.limit_bytes == 80 << 30
+    assert (wide.spec.passes().tokens, wide.spec.passes().recomputed) == (16384, False)
+    trainer.ports.policies.gpus = {"GPU-b": 72 << 30, "GPU-elsewhere": 80 << 30}
+    assert (await trainer.create("r2", make_spec())).forecast.limit_bytes == 8 << 30
+    trainer.ports.policies.gpus = {"GPU-b": (80 << 30) - (1 << 28)}
+    with pytest.raises(
+        FailedPrecondition, match=r"raise .* \(RATCHET_ROLLOUT_GPU_MEMORY_UTILIZATION says what engines"
+    ):
+        await trainer.create("r3", make_spec())
 
 
 async def test_what_cannot_fit_is_refused_at_create(trainer: Any, make_spec: Any) -> None:

@@ -1,21 +1,24 @@
-"""`ratchet costs`: the use of machines by runs and evaluations, summed."""
+"""`ratchet costs`: the use by runs, evaluations and answers, summed."""
 
 from datetime import timedelta
 from typing import Annotated
 
 import typer
 
+from ratchet.gateway.v1 import platform_pb2
 from ratchet_cli.commands import options
 from ratchet_cli.commands.options import one_of
 from ratchet_cli.terminal.output import JsonFlag, print_json, print_table, say
 from ratchet_client import Client
 from ratchet_client.calls import to_json
 from ratchet_kit.times import duration
-from ratchet_kit.usage import usage_to_proto
+from ratchet_kit.usage import usage_from_proto
 from ratchet_reports import usage_words
-from ratchet_reports.ledger import GROUPS, Account, accounts, total
 
 SHOWN = 20
+GROUPS = {
+    name: platform_pb2.GetCostsRequest.By.Value(f"BY_{name.upper()}") for name in ("key", "version", "study", "work")
+}
 _HOUR = timedelta(hours=1)
 
 
@@ -24,31 +27,26 @@ def costs(
     since: options.SinceOption = "30d",
     as_json: JsonFlag = False,
 ) -> None:
-    """Sum the use of runs and evaluations, the dearest first: GPUs, processors, sandbox, tokens, cost."""
-    one_of(by, GROUPS, "--by")
-    after = options.since(since)
+    """Sum the use by runs, evaluations and answers, the dearest first: GPUs, processors, sandbox, tokens, cost."""
+    group = one_of(by, GROUPS, "--by")
     with Client() as client:
-        found = accounts([*client.runs.list(since=after), *client.evaluations.list(since=after)], by)
+        found = client.platform.costs(group, options.since(since))
     if as_json:
-        print_json([_plain(one) for one in found])
+        print_json(to_json(found))
         return
-    columns = (by, "runs", "evaluations", "GPU-hours", "CPU", "in the sandbox", "tokens in", "out", "cost")
-    print_table(columns, [_row(one) for one in (*found[:SHOWN], total(found))])
-    if len(found) > SHOWN:
-        say(f"{len(found) - SHOWN} more are summed, and not shown: --json has all.")
+    columns = (by, "runs", "evaluations", "answers", "GPU-hours", "CPU", "in the sandbox", "tokens in", "out", "cost")
+    print_table(columns, [_row(one) for one in (*found.accounts[:SHOWN], found.total)])
+    if len(found.accounts) > SHOWN:
+        say(f"{len(found.accounts) - SHOWN} more are summed, and not shown: --json has the 1,000 dearest.")
 
 
-def _plain(one: Account) -> dict[str, object]:
-    usage = to_json(usage_to_proto(one.usage))
-    return {"name": one.name, "runs": one.runs, "evaluations": one.evaluations, "usage": usage}
-
-
-def _row(one: Account) -> tuple[object, ...]:
-    usage = one.usage
+def _row(one: platform_pb2.Account) -> tuple[object, ...]:
+    usage = usage_from_proto(one.usage)
     return (
         one.name,
         one.runs,
         one.evaluations,
+        one.answers,
         f"{usage.gpu_time / _HOUR:.2f}",
         duration(usage.cpu_time.total_seconds()),
         duration(usage.sandbox_time.total_seconds()),

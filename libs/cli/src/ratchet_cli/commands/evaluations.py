@@ -25,6 +25,8 @@ Limit = Annotated[int, typer.Option(help="Maximum number of problems; 0: all.")]
 Temperature = Annotated[float, typer.Option(help="0 is greedy.")]
 MaxTokens = Annotated[int, typer.Option(help="Maximum number of new tokens per completion.")]
 Seed = Annotated[int, typer.Option(help="Seed of the sampling.")]
+Form = Annotated[str, typer.Option(help="chat or completion; default: chat where the model has a template.")]
+Shots = Annotated[int, typer.Option(help="Solved examples before the problem; -1: the benchmark's own number.")]
 System = Annotated[str, typer.Option(help="System message before prompts that have none of their own.")]
 
 FORMS = {
@@ -47,10 +49,8 @@ def evaluate(
     temperature: Temperature = 1.0,
     max_tokens: MaxTokens = 256,
     seed: Seed = 0,
-    form: Annotated[str, typer.Option(help="chat or completion; default: chat where the model has a template.")] = "",
-    shots: Annotated[
-        int, typer.Option(help="Solved examples before the problem; -1: the benchmark's own number.")
-    ] = -1,
+    form: Form = "",
+    shots: Shots = -1,
     system: System = "",
     chat_template: options.TemplateOption = "",
     judge: options.JudgeOption = "",
@@ -60,6 +60,10 @@ def evaluate(
     ] = False,
     environment: options.EnvironmentOption = "",
     name: Annotated[str, typer.Option(help="Name of the evaluation, for people.")] = "",
+    budget: Annotated[
+        float | None,
+        typer.Option(help="Cost after which it ends, in the currency of the operator's prices (RATCHET_PRICES)."),
+    ] = None,
     every: Annotated[
         str, typer.Option(help="Measure once in each period (30m, 6h, 1d), until interrupted.", metavar="PERIOD")
     ] = "",
@@ -91,6 +95,7 @@ def evaluate(
             judge=options.judge(judge),
             examples=options.examples(examples),
             display_name=name,
+            budget=budget,
             **suites.sets_of(benchmark, limit),
         )
     runtimes.ensure_for(suites.names_of(benchmark))

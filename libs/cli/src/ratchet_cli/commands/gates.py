@@ -9,7 +9,17 @@ from rich.text import Text
 from ratchet.eval.v1 import eval_pb2
 from ratchet.registry.v1 import registry_pb2 as pb
 from ratchet_cli.commands import options, runtimes
-from ratchet_cli.commands.evaluations import FORMS, Limit, MaxTokens, Seed, System, Temperature
+from ratchet_cli.commands.evaluations import (
+    FORMS,
+    Form,
+    Limit,
+    MaxTokens,
+    Samples,
+    Seed,
+    Shots,
+    System,
+    Temperature,
+)
 from ratchet_cli.commands.options import numbers_of_user, one_of
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import JsonFlag, print_json, stdout
@@ -29,15 +39,13 @@ def gate(
     ] = ["composed/test"],  # noqa: B006
     guard: Annotated[list[str], typer.Option(help="SET:LOSS, a set and its maximum loss: mbpp:0.02; repeat.")] = [],  # noqa: B006
     target: Annotated[str, typer.Option(help="The one of several sets that must show the gain.")] = "",
-    samples: Annotated[int, typer.Option(help="Completions per problem.")] = 4,
+    samples: Samples = 4,
     limit: Limit = 0,
     temperature: Temperature = 1.0,
     max_tokens: MaxTokens = 256,
     seed: Seed = 0,
-    form: Annotated[str, typer.Option(help="chat or completion; default: chat where the model has a template.")] = "",
-    shots: Annotated[
-        int, typer.Option(help="Solved examples before the problem; -1: the benchmark's own number.")
-    ] = -1,
+    form: Form = "",
+    shots: Shots = -1,
     system: System = "",
     chat_template: options.TemplateOption = "",
     judge: options.JudgeOption = "",

@@ -25,6 +25,7 @@ from ratchet_cli.terminal.output import (
     when,
 )
 from ratchet_cli.views import runs as view
+from ratchet_cli.views.models import follow_version
 from ratchet_cli.views.progress import Terminal
 from ratchet_client import Client
 from ratchet_client.names import environment_name, examples_name, model_name, state_name, version_name
@@ -307,6 +308,23 @@ def resume_run(
             override(spec, fields)
             run = client.runs.create(spec)
     print_json(run) if as_json else say(f"{run.id} {state_name(run)}")
+
+
+@app.command("export")
+def export_run(
+    id: Id,
+    step: Annotated[int, typer.Option(help="Step with a model: ratchet runs show.", min=1)],
+    model: Annotated[str, typer.Option(help="Registry model. Empty: the run's output_model.")] = "",
+    detach: DetachFlag = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Register the model of one of a run's steps as a version, with the run's lineage."""
+    with Client() as client:
+        ref = client.runs.export(id, step, model)
+        version = client.models.version(ref.model, ref.number)
+        if not detach:
+            version = follow_version(client, version, quiet=as_json)
+    print_json(version) if as_json else say(f"{version_name(version.ref)}  {version.policy_id}".rstrip())
 
 
 @app.command("delete")

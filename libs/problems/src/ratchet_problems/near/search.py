@@ -38,10 +38,6 @@ class Match:
     tests: float
     """Similarities, from 0 to 1; 0 also where one of them has none."""
 
-    @property
-    def similarity(self) -> float:
-        return max(self.prompt, self.reference, self.tests)
-
     def __str__(self) -> str:
         found = {name: getattr(self, name) for name in VIEWS}
         return ", ".join(f"{name} {value:.2f}" for name, value in found.items() if value >= _SHOWN)

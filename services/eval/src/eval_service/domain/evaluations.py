@@ -77,6 +77,7 @@ class Evaluations:
         clock: Clock,
         examine_template: Callable[[str], Awaitable[Template]],
         watch_interval: timedelta = timedelta(milliseconds=500),
+        has_prices: bool = False,
     ) -> None:
         self._store = store
         self._queue = queue
@@ -87,6 +88,7 @@ class Evaluations:
         self._clock = clock
         self._examine_template = examine_template
         self._watch_interval = watch_interval
+        self._has_prices = has_prices
 
     async def create(
         self,
@@ -101,6 +103,9 @@ class Evaluations:
         or decides no gate where the evaluation is `for_gate`; NotFound for a model or a reward that is not there,
         AlreadyExists when the request's id was used for another evaluation."""
         spec = spec.as_requested()
+        if spec.budget is not None and not self._has_prices:
+            rule = "must be left out: the operator has set no prices (RATCHET_PRICES), so no cost is known"
+            raise invalid("spec.budget", rule)
         request = Request.of(request_id, type(spec.model).__name__, spec)
         if existing := await self._store.find(request):
             return await self._report(existing)

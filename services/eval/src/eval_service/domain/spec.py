@@ -100,6 +100,8 @@ class EvaluationSpec:
     """Jinja, in place of the model's; empty: the model's."""
     display_name: str = ""
     """For people."""
+    budget: float | None = None
+    """Cost at which it ends; None: no limit."""
 
     def __post_init__(self) -> None:
         faults = Faults()
@@ -112,6 +114,8 @@ class EvaluationSpec:
         spec.bounds("max_tokens", self.max_tokens, at_least=1, at_most=MAX_TOKENS)
         spec.bounds("temperature", self.temperature, at_least=0, at_most=MAX_TEMPERATURE)
         spec.length("display_name", self.display_name, 200)
+        if self.budget is not None:
+            spec.bounds("budget", self.budget, above=0)
         spec.length("k", self.k, MAX_SAMPLES_PER_PROBLEM)
         for index, k in enumerate(self.k[:MAX_SAMPLES_PER_PROBLEM]):
             field = f"k[{index}]"

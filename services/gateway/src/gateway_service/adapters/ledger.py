@@ -4,13 +4,15 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from gateway_service.domain.keys.quotas import Used
+from gateway_service.domain.keys.costs import Charge, Kind
+from ratchet.common.v1 import model_pb2
 from ratchet.eval.v1 import eval_pb2
 from ratchet.registry.v1 import dataset_pb2, registry_pb2
 from ratchet.trainer.v1 import trainer_pb2
-from ratchet_kit import projects
+from ratchet_client.names import measured_name, model_name, version_name
 from ratchet_kit.grpc_errors import rpc_errors
 from ratchet_kit.times import timestamp_to_proto
+from ratchet_kit.usage import usage_from_proto
 
 PAGE = 1000
 WAITING = (trainer_pb2.Run.STATE_QUEUED, trainer_pb2.Run.STATE_STARTING, trainer_pb2.Run.STATE_RUNNING)
@@ -24,39 +26,49 @@ class GrpcLedger:
         self._registry = registry
         self._datasets = datasets
 
-    async def used(self, project: str, since: datetime) -> Used:
-        with projects.acting(project), rpc_errors():
-            waiting = [await self._runs(state=state) for state in WAITING]
-            done = [*await self._runs(after_time=since), *await self._evaluations(since)]
-            stored = await self._version_bytes(project) + await self._dataset_bytes(project)
-        return Used(
-            sum(map(len, waiting)),
-            sum(_seconds(it.usage.gpu_time) for it in done),
-            sum(_seconds(it.usage.cpu_time) + _seconds(it.usage.sandbox_time) for it in done),
-            stored,
-            sum(it.usage.cost for it in done),
-        )
+    async def entries(self, since: datetime) -> Sequence[Charge]:
+        after = timestamp_to_proto(since)
+        with rpc_errors():
+            runs = await _all(self._trainer.ListRuns, trainer_pb2.ListRunsRequest(after_time=after), "runs")
+            request = eval_pb2.ListEvaluationsRequest(after_time=after)
+            measured = await _all(self._evaluation.ListEvaluations, request, "evaluations")
+        return [*map(_run, runs), *map(_evaluation, measured)]
 
-    async def _runs(
-        self,
-        state: trainer_pb2.Run.State.ValueType = trainer_pb2.Run.STATE_UNSPECIFIED,
-        after_time: datetime | None = None,
-    ) -> Sequence[Any]:
-        after = timestamp_to_proto(after_time) if after_time else None
-        return await _all(self._trainer.ListRuns, trainer_pb2.ListRunsRequest(state=state, after_time=after), "runs")
+    async def waiting(self) -> Sequence[Charge]:
+        with rpc_errors():
+            requests = [trainer_pb2.ListRunsRequest(state=state) for state in WAITING]
+            return [_run(run) for one in requests for run in await _all(self._trainer.ListRuns, one, "runs")]
 
-    async def _evaluations(self, since: datetime) -> Sequence[Any]:
-        request = eval_pb2.ListEvaluationsRequest(after_time=timestamp_to_proto(since))
-        return await _all(self._evaluation.ListEvaluations, request, "evaluations")
+    async def stored(self) -> Sequence[Charge]:
+        with rpc_errors():
+            request = registry_pb2.ListVersionsRequest(model="-")
+            versions = await _all(self._registry.ListVersions, request, "versions")
+            sets = await _all(self._datasets.ListDatasets, dataset_pb2.ListDatasetsRequest(), "datasets")
+        return [
+            *(Charge(Kind.STORED, it.ref.model, "", it.ref.model, size_bytes=it.size_bytes) for it in versions),
+            *(Charge(Kind.STORED, it.name, "", size_bytes=_size(it)) for it in sets),
+        ]
 
-    async def _version_bytes(self, project: str) -> int:
-        found = await _all(self._registry.ListVersions, registry_pb2.ListVersionsRequest(model="-"), "versions")
-        return sum(it.size_bytes for it in found if projects.owned_by(it.ref.model, project))
 
-    async def _dataset_bytes(self, project: str) -> int:
-        found = await _all(self._datasets.ListDatasets, dataset_pb2.ListDatasetsRequest(), "datasets")
-        splits = [split for it in found if projects.owned_by(it.name, project) for split in it.splits]
-        return sum(split.content_bytes or split.size_bytes for split in splits)
+def _run(run: trainer_pb2.Run) -> Charge:
+    version = version_name(run.version) or model_name(run.spec.base)
+    study = run.spec.display_name.partition(", seed ")[0]  # runs of a study differ by their seeds alone
+    return Charge(Kind.RUN, run.id, run.actor, run.spec.output_model, version, study, usage_from_proto(run.usage))
+
+
+def _evaluation(one: eval_pb2.Evaluation) -> Charge:
+    study, usage = one.spec.display_name.partition(", seed ")[0], usage_from_proto(one.usage)
+    return Charge(Kind.EVALUATION, one.id, one.actor, _model(one), measured_name(one), study, usage)
+
+
+def _model(one: eval_pb2.Evaluation) -> str:
+    """Empty for a folder, and for samples."""
+    ref: model_pb2.ModelRef = one.spec.model
+    return one.version.model or ref.version.model or ref.alias.model or ref.model
+
+
+def _size(dataset: dataset_pb2.Dataset) -> int:
+    return sum(split.content_bytes or split.size_bytes for split in dataset.splits)
 
 
 async def _all(call: Any, request: Any, field: str) -> Sequence[Any]:
@@ -67,7 +79,3 @@ async def _all(call: Any, request: Any, field: str) -> Sequence[Any]:
         if not reply.next_page_token:
             return found
         request.page_token = reply.next_page_token
-
-
-def _seconds(duration: Any) -> float:
-    return float(duration.ToTimedelta().total_seconds())

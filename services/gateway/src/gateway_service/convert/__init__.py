@@ -15,7 +15,9 @@ from gateway_service.convert.experiments import (
 )
 from gateway_service.convert.keys import SCOPES, entry_to_proto, expire_time_from_proto, key_to_proto, scopes_from_proto
 from gateway_service.convert.platform import (
+    by_from_proto,
     catalogue_to_proto,
+    costs_to_proto,
     failures_to_proto,
     health_to_proto,
     version_from_fields,
@@ -41,9 +43,11 @@ from gateway_service.convert.workflows import (
 
 __all__ = [
     "SCOPES",
+    "by_from_proto",
     "catalogue_to_proto",
     "completion_request_from_proto",
     "completion_response_to_proto",
+    "costs_to_proto",
     "delivery_to_proto",
     "entry_to_proto",
     "exchange_to_proto",

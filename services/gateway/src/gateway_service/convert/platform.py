@@ -8,13 +8,16 @@ import ratchet_rewards
 from gateway_service.convert.traffic import ARMS
 from gateway_service.domain import platform
 from gateway_service.domain.failures import LatestFailures
+from gateway_service.domain.keys.costs import Account, By, Sums
 from gateway_service.domain.version_health import Health, TrafficDay
 from ratchet.common.v1 import model_pb2
 from ratchet.gateway.v1 import experiment_pb2, platform_pb2
 from ratchet.trainer.v1 import trainer_pb2
 from ratchet_kit import refs
+from ratchet_kit.errors import invalid
 from ratchet_kit.names import VersionRef
 from ratchet_kit.times import duration_to_proto, timestamp_to_proto
+from ratchet_kit.usage import usage_to_proto
 
 
 def catalogue_to_proto() -> platform_pb2.GetCatalogueResponse:
@@ -40,6 +43,29 @@ def failures_to_proto(found: LatestFailures) -> platform_pb2.GetFailuresResponse
         for one in found.failures
     )
     return platform_pb2.GetFailuresResponse(failures=failures, missing=found.missing)
+
+
+def by_from_proto(by: platform_pb2.GetCostsRequest.By.ValueType) -> By:
+    """Raises InvalidArgument for another number."""
+    if not by:
+        return By.VERSION
+    if by not in platform_pb2.GetCostsRequest.By.values():
+        raise invalid("by", f"must be one of {', '.join(By)}")
+    return By[platform_pb2.GetCostsRequest.By.Name(by).removeprefix("BY_")]
+
+
+def costs_to_proto(found: Sums) -> platform_pb2.GetCostsResponse:
+    return platform_pb2.GetCostsResponse(accounts=map(_account, found.accounts), total=_account(found.whole))
+
+
+def _account(one: Account) -> platform_pb2.Account:
+    return platform_pb2.Account(
+        name=one.name,
+        runs=one.runs,
+        evaluations=one.evaluations,
+        answers=one.answers,
+        usage=usage_to_proto(one.usage),
+    )
 
 
 def health_to_proto(name: str, health: platform.Health) -> platform_pb2.ServiceHealth:

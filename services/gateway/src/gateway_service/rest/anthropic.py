@@ -8,13 +8,13 @@ from fastapi import APIRouter, Request, Response
 from gateway_service.auth import http_auth
 from gateway_service.domain.completions.completer import Completer
 from gateway_service.domain.keys.key import Scope
-from gateway_service.rest import anthropic_answers as answers
-from gateway_service.rest import bodies
-from gateway_service.rest.anthropic_requests import CountRequest, MessagesRequest
 from gateway_service.rest.completing import Completing, described, request_of
 from gateway_service.rest.express import Track
 from ratchet_kit.http_server import while_connected
 from ratchet_policies import Sampling
+from ratchet_sessions.doors import anthropic_answers as answers
+from ratchet_sessions.doors import bodies
+from ratchet_sessions.doors.anthropic_requests import CountRequest, MessagesRequest
 
 PATH = "/v1/messages"
 BODIES = (MessagesRequest, CountRequest)

@@ -7,9 +7,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, cast
 
 from fastapi import Request, Response
 from pydantic import BaseModel
@@ -18,34 +16,17 @@ from pydantic.json_schema import models_json_schema
 from gateway_service.convert import headers_of
 from gateway_service.domain.completions.completer import GIVEN_UP, Completer
 from gateway_service.domain.completions.completion import CompletionRequest, CompletionResponse, ResponseDelta
-from gateway_service.rest import sse
 from ratchet_kit.http_server import while_connected
 from ratchet_kit.names import ModelRef
 from ratchet_policies import Prompt, Sampling
+from ratchet_sessions.doors import sse
+from ratchet_sessions.doors.answers import Piece, Writer
 
 ROUTING_KEY = "x-ratchet-routing-key"
 SESSION = "x-ratchet-session"
 SCHEMAS = "#/components/schemas/"
 MERGED_PIECES = 64
 """Maximum number of pieces of several prompts' streams that wait for a slow reader."""
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """A piece of the answer to one of several prompts."""
-
-    prompt: int
-    piece: ResponseDelta
-
-
-class Writer(Protocol):
-    """Writes the answers to one request as its API has them."""
-
-    def whole(self, replies: Sequence[CompletionResponse]) -> BaseModel: ...
-
-    def events(self, first: Piece, rest: AsyncGenerator[Piece]) -> AsyncGenerator[str]:
-        """Server-sent events. A fault after the first piece is an event too, and the last."""
-        ...
 
 
 class Completing:
@@ -66,7 +47,8 @@ class Completing:
             )
         pieces = await sse.started(http.receive, _merged(self._completer, requests))
         first = await anext(pieces)
-        return sse.EventStream(writer.events(first, pieces), headers_of(first.piece, time.perf_counter() - begin))
+        headers = headers_of(cast(ResponseDelta, first.piece), time.perf_counter() - begin)
+        return sse.EventStream(writer.events(first, pieces), headers)
 
 
 def request_of(http: Request, model: str, prompt: Prompt, sampling: Sampling, user: str | None) -> CompletionRequest:
@@ -95,11 +77,6 @@ def components(bodies: Sequence[type[BaseModel]]) -> dict[str, Any]:
     """The JSON Schemas of the bodies that FastAPI does not read, for OpenAPI."""
     _, schema = models_json_schema([(body, "validation") for body in bodies], ref_template=SCHEMAS + "{model}")
     return dict(schema["$defs"])
-
-
-def seconds(time: datetime) -> int:
-    """As OpenAI writes times."""
-    return int(time.timestamp())
 
 
 async def _complete(completer: Completer, requests: Sequence[CompletionRequest]) -> Sequence[CompletionResponse]:

@@ -2,24 +2,21 @@
 
 from contextlib import ExitStack
 
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from gateway_service.auth import secret_of
 from gateway_service.domain.keys.authenticator import Authenticator
 from gateway_service.domain.keys.caller import set_caller
 from gateway_service.domain.keys.usage import Usage
-from gateway_service.rest import errors
 from ratchet_kit import logs
 from ratchet_kit.errors import RatchetError
+from ratchet_sessions.doors import errors
+from ratchet_sessions.doors.access import MAX_BODY_BYTES, key_of, limited, too_large
 
 KEYED = ("/v1/", "/api/v1/", "/generate")
 """Below these every request needs a key; what else there is, is open, and its bodies are small."""
 INSIDER = "ratchet.key"
 """In the scope of a call that the gateway makes itself: the key that it acts for. No server sets it."""
-MAX_BODY_BYTES = 16 << 20
-"""Of a request; more is 413."""
 MAX_OPEN_BODY_BYTES = 64 << 10
 """As MAX_BODY_BYTES, without a key."""
 
@@ -35,14 +32,12 @@ class Door:
             await self._app(scope, receive, send)
             return
         if not scope["path"].startswith(KEYED):
-            await self._app(scope, self._limited(receive, MAX_OPEN_BODY_BYTES), send)
+            await self._app(scope, limited(receive, MAX_OPEN_BODY_BYTES), send)
             return
         headers = dict(scope["headers"])
         with ExitStack() as stack:
             try:
-                key = scope.get(INSIDER) or await self._authenticator.identify(
-                    secret_of(_values(scope, b"authorization"), _values(scope, b"x-api-key"))
-                )
+                key = scope.get(INSIDER) or await self._authenticator.identify(key_of(scope))
                 stack.enter_context(self._usage.admit(key))
             except RatchetError as error:
                 await errors.to_response(Request(scope), error)(scope, receive, send)
@@ -52,28 +47,6 @@ class Door:
             stack.enter_context(logs.bound(actor=key.id, project=key.view))
             length = headers.get(b"content-length", b"")
             if length.isdigit() and int(length) > MAX_BODY_BYTES:
-                await errors.http_response(Request(scope), _too_large())(scope, receive, send)
+                await errors.http_response(Request(scope), too_large())(scope, receive, send)
                 return
-            await self._app(scope, self._limited(receive), send)
-
-    def _limited(self, receive: Receive, most: int = MAX_BODY_BYTES) -> Receive:
-        """The same, up to the limit: what comes in chunks says no length before."""
-        received = 0
-
-        async def limited() -> Message:
-            nonlocal received
-            message = await receive()
-            received += len(message.get("body", b""))
-            if received > most:
-                raise _too_large(most)
-            return message
-
-        return limited
-
-
-def _values(scope: Scope, header: bytes) -> list[str]:
-    return [value.decode("latin-1") for name, value in scope["headers"] if name == header]
-
-
-def _too_large(most: int = MAX_BODY_BYTES) -> HTTPException:
-    return HTTPException(413, f"the body has more than {most} bytes")
+            await self._app(scope, limited(receive), send)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gateway_service.rest.errors import ANTHROPIC_PREFIX, OPENAI_PREFIX
+from ratchet_sessions.doors.errors import ANTHROPIC_PREFIX, OPENAI_PREFIX
 
 TEXT = {"type": "string"}
 TEXT_OR_NONE = {"type": ["string", "null"]}

@@ -4,15 +4,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway_service.auth import behind_the_door
 from gateway_service.domain.keys.key import Scope as KeyScope
-from gateway_service.rest import errors
-from ratchet_kit.errors import Internal, RatchetError
+from ratchet_kit.errors import Unauthenticated
+from ratchet_sessions.doors import errors
 
 Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 
@@ -41,18 +40,13 @@ class Express:
             return
         scope["route"] = track  # for its path in the metrics, as Starlette does
         request = Request(scope, receive, send)
-        response = await self._answer(track, request)
-        await response(scope, receive, send)
 
-    async def _answer(self, track: Track, request: Request) -> Response:
-        try:
+        async def answer() -> Response:
             request.state.key.require(track.needs)
-            return await track.endpoint(request)
-        except RatchetError as error:
-            return errors.to_response(request, behind_the_door(error))
-        except HTTPException as error:
-            return errors.http_response(request, error)
-        except ClientDisconnect:
-            return errors.to_response(request, errors.gone())
-        except Exception as error:  # noqa: BLE001 (logged and answered there)
-            return errors.to_response(request, Internal(f"{type(error).__name__}: {error}"))
+            try:
+                return await track.endpoint(request)
+            except Unauthenticated as error:
+                raise behind_the_door(error) from error
+
+        response = await errors.answered(request, answer)
+        await response(scope, receive, send)

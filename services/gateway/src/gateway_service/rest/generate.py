@@ -10,14 +10,14 @@ from gateway_service.convert import headers_of
 from gateway_service.domain.completions.completer import Completer
 from gateway_service.domain.completions.completion import CompletionRequest
 from gateway_service.domain.keys.key import Scope
-from gateway_service.rest import bodies
-from gateway_service.rest.numbers import Number, Whole
-from gateway_service.rest.openai_requests import MAX_INT32
-from gateway_service.rest.texts import Text
 from ratchet_kit.http_server import while_connected
 from ratchet_kit.names import ModelRef
 from ratchet_policies import ChatPrompt, Sampling
 from ratchet_problems import Message
+from ratchet_sessions.doors import bodies
+from ratchet_sessions.doors.numbers import Number, Whole
+from ratchet_sessions.doors.openai_requests import MAX_INT32
+from ratchet_sessions.doors.texts import Text
 
 PATH = "/generate"
 

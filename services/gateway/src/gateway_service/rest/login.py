@@ -5,7 +5,7 @@ from pydantic import BaseModel, Field
 from starlette.responses import JSONResponse
 
 from gateway_service.domain.keys.logins import Answer, Logins
-from gateway_service.rest import bodies
+from ratchet_sessions.doors import bodies
 
 PATH = "/login"
 SECONDS = 600

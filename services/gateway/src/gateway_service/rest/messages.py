@@ -12,10 +12,11 @@ from google.protobuf import json_format
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
-from gateway_service.rest import bodies, numbers, schemas
+from gateway_service.rest import schemas
 from ratchet_kit.errors import FieldViolation, InvalidArgument, invalid
 from ratchet_kit.text import clip, encodable
 from ratchet_protos.http import Rule
+from ratchet_sessions.doors import bodies, numbers
 
 # json_format names the place by nesting: "Failed to parse spec field: Failed to parse steps field: <what>."
 _WRAPPED = re.compile(r"Failed to parse (?P<field>\w+) field: (?P<rest>.*)", re.DOTALL)

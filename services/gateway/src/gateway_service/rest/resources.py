@@ -12,13 +12,14 @@ from google.protobuf.descriptor import Descriptor, MethodDescriptor
 from google.protobuf.message import Message
 
 from gateway_service.auth import behind_the_door, http_auth, scope_of
-from gateway_service.rest import messages, schemas, sse
-from gateway_service.rest.errors import error_body
+from gateway_service.rest import messages, schemas
 from ratchet.common.v1 import priority_pb2
 from ratchet_kit.errors import PermissionDenied, RatchetError, Unavailable
 from ratchet_kit.grpc_errors import rpc_errors
 from ratchet_kit.work import surviving
 from ratchet_protos.http import Rule, rules
+from ratchet_sessions.doors import sse
+from ratchet_sessions.doors.errors import error_body
 
 NO_CONNECTION = ("connections to all backends failing", "failed to connect to all addresses")
 """Words of gRPC's clients."""

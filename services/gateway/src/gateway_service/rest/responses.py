@@ -7,12 +7,13 @@ from fastapi import APIRouter, Request, Response
 
 from gateway_service.auth import http_auth
 from gateway_service.domain.keys.key import Scope
-from gateway_service.rest import bodies
-from gateway_service.rest import responses_answers as answers
-from gateway_service.rest.completing import Completing, described, request_of, seconds
+from gateway_service.rest.completing import Completing, described, request_of
 from gateway_service.rest.express import Track
-from gateway_service.rest.responses_requests import ResponsesRequest
 from ratchet_kit.times import Clock
+from ratchet_sessions.doors import bodies
+from ratchet_sessions.doors import responses_answers as answers
+from ratchet_sessions.doors.answers import seconds
+from ratchet_sessions.doors.responses_requests import ResponsesRequest
 
 PATH = "/v1/responses"
 BODIES = (ResponsesRequest,)

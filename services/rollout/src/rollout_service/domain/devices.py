@@ -2,8 +2,8 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 from ratchet_kit.errors import FieldViolation, InvalidArgument, ResourceExhausted
@@ -27,12 +27,19 @@ class Devices:
     """The part of a GPU's memory that all engines on it may take together."""
     spread: int = 1
     """GPUs of a policy whose request says nothing."""
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    """Bytes of each GPU by its UUID, where they are known."""
 
     @classmethod
-    def of(cls, ids: Sequence[str], capacity: int, memory: float, spread: int) -> "Devices":
+    def of(cls, ids: Sequence[str], capacity: int, memory: float, spread: int, sizes: Mapping[str, int]) -> "Devices":
         """Cut so that `capacity` policies have room, each on `spread` GPUs."""
         shares = math.ceil(capacity * spread / len(ids)) if ids else 1
-        return cls(tuple(ids), shares, memory, spread)
+        return cls(tuple(ids), shares, memory, spread, sizes)
+
+    @property
+    def gpu_memory(self) -> Mapping[str, int]:
+        """Bytes that all engines may take of each GPU, by its UUID."""
+        return {uuid: int(self.memory * size) for uuid, size in self.sizes.items()}
 
     @property
     def memory_share(self) -> float:

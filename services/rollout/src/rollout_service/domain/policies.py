@@ -104,6 +104,7 @@ class Policies:
             engines=tuple(_engine(self._hosts[name]) for name in sorted(self._hosts)),
             free={purpose: self._room.free(purposes, purpose) for purpose in Purpose},
             devices=self._devices.ids,
+            gpu_memory=self._devices.gpu_memory,
             detail="; ".join(
                 f"{policy.name} is being started again: {policy.restart_reason}"
                 for policy in held

@@ -1,6 +1,7 @@
 """PolicyHost by rollout-service."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from ratchet_kit.errors import RatchetError
@@ -32,6 +33,13 @@ class RolloutPolicyHost:
             return None
         held = sum(engine.purpose is Purpose.TRAINING for node in serving for engine in node.engines)
         return held + sum(node.free.get(Purpose.TRAINING, 0) for node in serving)
+
+    def gpu_memory(self) -> Mapping[str, int]:
+        """By the nodes' last answers; nodes on one GPU take it together."""
+        taken: Counter[str] = Counter()
+        for node in self._engine.nodes():
+            taken.update(node.gpu_memory)
+        return taken
 
     async def release(self, id: RunId, attempt: int) -> None:
         over = {policy_name(id, number) for number in range(1, attempt + 1)}

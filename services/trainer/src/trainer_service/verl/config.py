@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from ratchet_kit.model_config import base_config, stops_of
 from ratchet_rewards import Combination
 from trainer_service.domain.spec.hyperparameters import ROWS, Hyperparameters, LearningRateSchedule
 from trainer_service.domain.spec.plugins import PluginKind, named
@@ -16,7 +17,7 @@ from trainer_service.domain.spec.spec import PromptForm
 from trainer_service.job.run.checkpoints import Checkpoints
 from trainer_service.job.run.config import JobConfig
 from trainer_service.job.run.record import Record
-from trainer_service.job.samples.endings import base_config, stops_of, vocabulary
+from trainer_service.job.samples.endings import vocabulary
 from trainer_service.job.samples.prompting import setting_of
 from trainer_service.verl.algorithms import VERL_ALGORITHMS, Override
 

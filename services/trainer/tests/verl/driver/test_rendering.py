@@ -12,10 +12,11 @@ pytest.importorskip("verl", reason="needs the trainer environment")
 
 from transformers import AutoTokenizer
 
+from ratchet_kit.model_config import stops_of
 from ratchet_problems import Message, Problem
 from ratchet_problems.messages import records
 from trainer_service.adapters.tokenizers import dress
-from trainer_service.job.samples.endings import ending, stops_of
+from trainer_service.job.samples.endings import ending
 from trainer_service.job.samples.prompting import conversation_ids, prompt_ids, prompt_of
 from trainer_service.verl.driver.datasets import answered
 

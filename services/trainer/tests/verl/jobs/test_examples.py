@@ -135,6 +135,26 @@ async def test_two_ranks_learn_from_pairs_as_one_does(
     assert losses[0] == pytest.approx(losses[1], abs=1e-4)
 
 
+@pytest.mark.timeout(900)  # three jobs
+async def test_a_job_that_was_killed_on_two_ranks_goes_on_on_one(world: World, run_spec: Any) -> None:
+    """A sum over ranks is added in another order: what is learned after it is nearly the same."""
+    reports = world.reports
+    spec, one = (
+        run_spec("sft", steps=4, validation_problems=None, checkpoint_every=2, resources=Resources(1, ranks))
+        for ranks in (2, 1)
+    )
+    await world.kill(world.job(spec), after=3)
+    await world.finish(world.job(one))
+    assert reports.attempts() == [1, 1, 2, 2]
+    crossed = [reports.measured(name) for name in ("loss", "learning_rate")]
+    reports.forget()
+    await world.finish(world.job(spec, name="whole"))
+    whole = [reports.measured(name) for name in ("loss", "learning_rate")]
+    assert crossed[0] == pytest.approx(whole[0], abs=1e-4)
+    assert crossed[1] == whole[1]
+    assert len({*whole[0]}) == 4
+
+
 @pytest.mark.timeout(1200)  # four jobs
 async def test_a_reward_model_goes_on_after_a_kill_and_then_rewards(
     world: World, run_spec: Any, pairs: ProblemSetRef, tmp_path: Path

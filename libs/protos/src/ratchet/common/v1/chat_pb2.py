@@ -24,23 +24,25 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cratchet/common/v1/chat.proto\x12\x11ratchet.common.v1\"a\n\x04\x43hat\x12\x30\n\x08messages\x18\x01 \x03(\x0b\x32\x1e.ratchet.common.v1.ChatMessage\x12\'\n\x05tools\x18\x02 \x01(\x0b\x32\x18.ratchet.common.v1.Tools\"c\n\x05Tools\x12(\n\x07offered\x18\x01 \x03(\x0b\x32\x17.ratchet.common.v1.Tool\x12\x10\n\x08required\x18\x02 \x01(\x08\x12\x0e\n\x06\x63\x61lled\x18\x03 \x01(\t\x12\x0e\n\x06single\x18\x04 \x01(\x08\"]\n\x04Tool\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12\x12\n\nparameters\x18\x03 \x01(\t\x12\x13\n\x06strict\x18\x04 \x01(\x08H\x00\x88\x01\x01\x42\t\n\x07_strict\"\x93\x01\n\x0b\x43hatMessage\x12\x0c\n\x04role\x18\x01 \x01(\t\x12/\n\x07\x63ontent\x18\x02 \x03(\x0b\x32\x1e.ratchet.common.v1.ContentPart\x12/\n\ntool_calls\x18\x03 \x03(\x0b\x32\x1b.ratchet.common.v1.ToolCall\x12\x14\n\x0ctool_call_id\x18\x04 \x01(\t\"%\n\x0b\x43ontentPart\x12\x0e\n\x04text\x18\x01 \x01(\tH\x00\x42\x06\n\x04part\"F\n\x08ToolCall\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x11\n\targuments\x18\x03 \x01(\t\x12\r\n\x05index\x18\x04 \x01(\x05\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cratchet/common/v1/chat.proto\x12\x11ratchet.common.v1\"\x8a\x01\n\x04\x43hat\x12\x30\n\x08messages\x18\x01 \x03(\x0b\x32\x1e.ratchet.common.v1.ChatMessage\x12\'\n\x05tools\x18\x02 \x01(\x0b\x32\x18.ratchet.common.v1.Tools\x12\'\n\x05\x62\x65gun\x18\x03 \x01(\x0b\x32\x18.ratchet.common.v1.Begun\",\n\x05\x42\x65gun\x12\x11\n\ttoken_ids\x18\x01 \x03(\x05\x12\x10\n\x08messages\x18\x02 \x01(\x05\"c\n\x05Tools\x12(\n\x07offered\x18\x01 \x03(\x0b\x32\x17.ratchet.common.v1.Tool\x12\x10\n\x08required\x18\x02 \x01(\x08\x12\x0e\n\x06\x63\x61lled\x18\x03 \x01(\t\x12\x0e\n\x06single\x18\x04 \x01(\x08\"]\n\x04Tool\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12\x12\n\nparameters\x18\x03 \x01(\t\x12\x13\n\x06strict\x18\x04 \x01(\x08H\x00\x88\x01\x01\x42\t\n\x07_strict\"\x93\x01\n\x0b\x43hatMessage\x12\x0c\n\x04role\x18\x01 \x01(\t\x12/\n\x07\x63ontent\x18\x02 \x03(\x0b\x32\x1e.ratchet.common.v1.ContentPart\x12/\n\ntool_calls\x18\x03 \x03(\x0b\x32\x1b.ratchet.common.v1.ToolCall\x12\x14\n\x0ctool_call_id\x18\x04 \x01(\t\"%\n\x0b\x43ontentPart\x12\x0e\n\x04text\x18\x01 \x01(\tH\x00\x42\x06\n\x04part\"F\n\x08ToolCall\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x11\n\targuments\x18\x03 \x01(\t\x12\r\n\x05index\x18\x04 \x01(\x05\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'ratchet.common.v1.chat_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_CHAT']._serialized_start=51
-  _globals['_CHAT']._serialized_end=148
-  _globals['_TOOLS']._serialized_start=150
-  _globals['_TOOLS']._serialized_end=249
-  _globals['_TOOL']._serialized_start=251
-  _globals['_TOOL']._serialized_end=344
-  _globals['_CHATMESSAGE']._serialized_start=347
-  _globals['_CHATMESSAGE']._serialized_end=494
-  _globals['_CONTENTPART']._serialized_start=496
-  _globals['_CONTENTPART']._serialized_end=533
-  _globals['_TOOLCALL']._serialized_start=535
-  _globals['_TOOLCALL']._serialized_end=605
+  _globals['_CHAT']._serialized_start=52
+  _globals['_CHAT']._serialized_end=190
+  _globals['_BEGUN']._serialized_start=192
+  _globals['_BEGUN']._serialized_end=236
+  _globals['_TOOLS']._serialized_start=238
+  _globals['_TOOLS']._serialized_end=337
+  _globals['_TOOL']._serialized_start=339
+  _globals['_TOOL']._serialized_end=432
+  _globals['_CHATMESSAGE']._serialized_start=435
+  _globals['_CHATMESSAGE']._serialized_end=582
+  _globals['_CONTENTPART']._serialized_start=584
+  _globals['_CONTENTPART']._serialized_end=621
+  _globals['_TOOLCALL']._serialized_start=623
+  _globals['_TOOLCALL']._serialized_end=693
 # @@protoc_insertion_point(module_scope)

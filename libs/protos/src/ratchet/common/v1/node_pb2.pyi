@@ -145,6 +145,26 @@ class Node(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
+    @_typing.final
+    class GpuMemoryBytesEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     ADDRESS_FIELD_NUMBER: _builtins.int
     STATE_FIELD_NUMBER: _builtins.int
     CAPACITY_FIELD_NUMBER: _builtins.int
@@ -153,6 +173,7 @@ class Node(_message.Message):
     DEVICES_FIELD_NUMBER: _builtins.int
     FREE_MEMORY_BYTES_FIELD_NUMBER: _builtins.int
     DETAIL_FIELD_NUMBER: _builtins.int
+    GPU_MEMORY_BYTES_FIELD_NUMBER: _builtins.int
     address: _builtins.str
     """host:port at which others reach it. If none is configured: the address that the caller used."""
     state: Global___Node.State.ValueType
@@ -170,6 +191,10 @@ class Node(_message.Message):
     def devices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """GPUs, as CUDA names them; empty on CPU."""
 
+    @_builtins.property
+    def gpu_memory_bytes(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """Bytes of each GPU that its engines may take, by the UUID of the GPU. Empty on CPU, and where NVML is not there."""
+
     def __init__(
         self,
         *,
@@ -181,10 +206,11 @@ class Node(_message.Message):
         devices: _abc.Iterable[_builtins.str] | None = ...,
         free_memory_bytes: _builtins.int = ...,
         detail: _builtins.str = ...,
+        gpu_memory_bytes: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "capacity", b"capacity", "detail", b"detail", "devices", b"devices", "engines", b"engines", "free_memory_bytes", b"free_memory_bytes", "rooms", b"rooms", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "capacity", b"capacity", "detail", b"detail", "devices", b"devices", "engines", b"engines", "free_memory_bytes", b"free_memory_bytes", "gpu_memory_bytes", b"gpu_memory_bytes", "rooms", b"rooms", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

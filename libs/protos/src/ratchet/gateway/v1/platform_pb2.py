@@ -28,11 +28,12 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from ratchet.common.v1 import access_pb2 as ratchet_dot_common_dot_v1_dot_access__pb2
 from ratchet.common.v1 import model_pb2 as ratchet_dot_common_dot_v1_dot_model__pb2
 from ratchet.common.v1 import node_pb2 as ratchet_dot_common_dot_v1_dot_node__pb2
+from ratchet.common.v1 import usage_pb2 as ratchet_dot_common_dot_v1_dot_usage__pb2
 from ratchet.gateway.v1 import experiment_pb2 as ratchet_dot_gateway_dot_v1_dot_experiment__pb2
 from ratchet.gateway.v1 import traffic_pb2 as ratchet_dot_gateway_dot_v1_dot_traffic__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!ratchet/gateway/v1/platform.proto\x12\x12ratchet.gateway.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eratchet/common/v1/access.proto\x1a\x1dratchet/common/v1/model.proto\x1a\x1cratchet/common/v1/node.proto\x1a#ratchet/gateway/v1/experiment.proto\x1a ratchet/gateway/v1/traffic.proto\"\xeb\x01\n\rServiceHealth\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x36\n\x05state\x18\x02 \x01(\x0e\x32\'.ratchet.gateway.v1.ServiceHealth.State\x12*\n\x07latency\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0e\n\x06\x64\x65tail\x18\x04 \x01(\t\"X\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n\rSTATE_SERVING\x10\x01\x12\x15\n\x11STATE_NOT_SERVING\x10\x02\x12\x0e\n\nSTATE_AWAY\x10\x03\"\x14\n\x12GetPlatformRequest\"J\n\x13GetPlatformResponse\x12\x33\n\x08services\x18\x01 \x03(\x0b\x32!.ratchet.gateway.v1.ServiceHealth\"\x15\n\x13GetCatalogueRequest\"\xa5\x01\n\x14GetCatalogueResponse\x12\x12\n\nalgorithms\x18\x01 \x03(\t\x12\x0f\n\x07rewards\x18\x02 \x03(\t\x12\x14\n\x0cproblem_sets\x18\x03 \x03(\t\x12\x12\n\nbenchmarks\x18\x04 \x03(\t\x12>\n\x08measures\x18\x05 \x03(\x0e\x32,.ratchet.gateway.v1.ExperimentMetric.Measure\"\xa5\x02\n\x0e\x46\x61iledResource\x12=\n\x08resource\x18\x01 \x01(\x0e\x32+.ratchet.gateway.v1.FailedResource.Resource\x12\n\n\x02id\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x0f\n\x07message\x18\x04 \x01(\t\x12,\n\x08\x65nd_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"{\n\x08Resource\x12\x18\n\x14RESOURCE_UNSPECIFIED\x10\x00\x12\x10\n\x0cRESOURCE_RUN\x10\x01\x12\x17\n\x13RESOURCE_EVALUATION\x10\x02\x12\x14\n\x10RESOURCE_RELEASE\x10\x03\x12\x14\n\x10RESOURCE_VERSION\x10\x04\"D\n\x12GetFailuresRequest\x12.\n\nafter_time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\\\n\x13GetFailuresResponse\x12\x34\n\x08\x66\x61ilures\x18\x01 \x03(\x0b\x32\".ratchet.gateway.v1.FailedResource\x12\x0f\n\x07missing\x18\x02 \x03(\t\"9\n\x10ListNodesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"T\n\x11ListNodesResponse\x12&\n\x05nodes\x18\x01 \x03(\x0b\x32\x17.ratchet.common.v1.Node\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"#\n\x10\x44rainNodeRequest\x12\x0f\n\x07\x61\x64\x64ress\x18\x01 \x01(\t\":\n\x11\x44rainNodeResponse\x12%\n\x04node\x18\x01 \x01(\x0b\x32\x17.ratchet.common.v1.Node\"$\n\x11ResumeNodeRequest\x12\x0f\n\x07\x61\x64\x64ress\x18\x01 \x01(\t\";\n\x12ResumeNodeResponse\x12%\n\x04node\x18\x01 \x01(\x0b\x32\x17.ratchet.common.v1.Node\";\n\x1a\x45nsureVersionLoadedRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x0e\n\x06number\x18\x02 \x01(\x05\"0\n\x1b\x45nsureVersionLoadedResponse\x12\x11\n\tpolicy_id\x18\x01 \x01(\t\"5\n\x14UnloadVersionRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x0e\n\x06number\x18\x02 \x01(\x05\"\x17\n\x15UnloadVersionResponse\"\xd1\x02\n\nTrafficDay\x12.\n\nstart_time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12-\n\x03\x61rm\x18\x02 \x01(\x0e\x32 .ratchet.gateway.v1.Exchange.Arm\x12\x10\n\x08requests\x18\x03 \x01(\x03\x12\x0e\n\x06\x65rrors\x18\x04 \x01(\x03\x12\x0c\n\x04left\x18\x05 \x01(\x03\x12.\n\x0blatency_p50\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12.\n\x0blatency_p95\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x15\n\rprompt_tokens\x18\x08 \x01(\x03\x12\x19\n\x11\x63ompletion_tokens\x18\t \x01(\x03\x12\x0e\n\x06scored\x18\n \x01(\x03\x12\x12\n\nmean_score\x18\x0b \x01(\x01\"\x8d\x01\n\x0b\x44riftNotice\x12.\n\nstart_time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05\x62ound\x18\x02 \x01(\t\x12.\n\x07\x61gainst\x18\x03 \x01(\x0b\x32\x1d.ratchet.common.v1.VersionRef\x12\x0f\n\x07message\x18\x04 \x01(\t\"F\n\x17GetVersionHealthRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x0e\n\x06number\x18\x02 \x01(\x05\x12\x0c\n\x04\x64\x61ys\x18\x03 \x01(\x05\"z\n\x18GetVersionHealthResponse\x12,\n\x04\x64\x61ys\x18\x01 \x03(\x0b\x32\x1e.ratchet.gateway.v1.TrafficDay\x12\x30\n\x07notices\x18\x02 \x03(\x0b\x32\x1f.ratchet.gateway.v1.DriftNotice2\x8f\n\n\x0fPlatformService\x12x\n\x0bGetPlatform\x12&.ratchet.gateway.v1.GetPlatformRequest\x1a\'.ratchet.gateway.v1.GetPlatformResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/api/v1/platform\x12|\n\x0cGetCatalogue\x12\'.ratchet.gateway.v1.GetCatalogueRequest\x1a(.ratchet.gateway.v1.GetCatalogueResponse\"\x19\x82\xd3\xe4\x93\x02\x13\x12\x11/api/v1/catalogue\x12x\n\x0bGetFailures\x12&.ratchet.gateway.v1.GetFailuresRequest\x1a\'.ratchet.gateway.v1.GetFailuresResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/api/v1/failures\x12o\n\tListNodes\x12$.ratchet.gateway.v1.ListNodesRequest\x1a%.ratchet.gateway.v1.ListNodesResponse\"\x15\x82\xd3\xe4\x93\x02\x0f\x12\r/api/v1/nodes\x12\x82\x01\n\tDrainNode\x12$.ratchet.gateway.v1.DrainNodeRequest\x1a%.ratchet.gateway.v1.DrainNodeResponse\"(\x82\xd3\xe4\x93\x02\"\"\x1d/api/v1/nodes/{address}/drain:\x01*\x12\x86\x01\n\nResumeNode\x12%.ratchet.gateway.v1.ResumeNodeRequest\x1a&.ratchet.gateway.v1.ResumeNodeResponse\")\x82\xd3\xe4\x93\x02#\"\x1e/api/v1/nodes/{address}/resume:\x01*\x12\xb4\x01\n\x13\x45nsureVersionLoaded\x12..ratchet.gateway.v1.EnsureVersionLoadedRequest\x1a/.ratchet.gateway.v1.EnsureVersionLoadedResponse\"<\xa8\xbb\x18\x06\x82\xd3\xe4\x93\x02\x32\"-/api/v1/models/{model}/versions/{number}/load:\x01*\x12\xa4\x01\n\rUnloadVersion\x12(.ratchet.gateway.v1.UnloadVersionRequest\x1a).ratchet.gateway.v1.UnloadVersionResponse\">\xa8\xbb\x18\x06\x82\xd3\xe4\x93\x02\x34\"//api/v1/models/{model}/versions/{number}/unload:\x01*\x12\xa6\x01\n\x10GetVersionHealth\x12+.ratchet.gateway.v1.GetVersionHealthRequest\x1a,.ratchet.gateway.v1.GetVersionHealthResponse\"7\x82\xd3\xe4\x93\x02\x31\x12//api/v1/models/{model}/versions/{number}/health\x1a\x04\xb0\xbb\x18\x02\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!ratchet/gateway/v1/platform.proto\x12\x12ratchet.gateway.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eratchet/common/v1/access.proto\x1a\x1dratchet/common/v1/model.proto\x1a\x1cratchet/common/v1/node.proto\x1a\x1dratchet/common/v1/usage.proto\x1a#ratchet/gateway/v1/experiment.proto\x1a ratchet/gateway/v1/traffic.proto\"\xeb\x01\n\rServiceHealth\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x36\n\x05state\x18\x02 \x01(\x0e\x32\'.ratchet.gateway.v1.ServiceHealth.State\x12*\n\x07latency\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0e\n\x06\x64\x65tail\x18\x04 \x01(\t\"X\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n\rSTATE_SERVING\x10\x01\x12\x15\n\x11STATE_NOT_SERVING\x10\x02\x12\x0e\n\nSTATE_AWAY\x10\x03\"\x14\n\x12GetPlatformRequest\"J\n\x13GetPlatformResponse\x12\x33\n\x08services\x18\x01 \x03(\x0b\x32!.ratchet.gateway.v1.ServiceHealth\"\x15\n\x13GetCatalogueRequest\"\xa5\x01\n\x14GetCatalogueResponse\x12\x12\n\nalgorithms\x18\x01 \x03(\t\x12\x0f\n\x07rewards\x18\x02 \x03(\t\x12\x14\n\x0cproblem_sets\x18\x03 \x03(\t\x12\x12\n\nbenchmarks\x18\x04 \x03(\t\x12>\n\x08measures\x18\x05 \x03(\x0e\x32,.ratchet.gateway.v1.ExperimentMetric.Measure\"\xa5\x02\n\x0e\x46\x61iledResource\x12=\n\x08resource\x18\x01 \x01(\x0e\x32+.ratchet.gateway.v1.FailedResource.Resource\x12\n\n\x02id\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x0f\n\x07message\x18\x04 \x01(\t\x12,\n\x08\x65nd_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"{\n\x08Resource\x12\x18\n\x14RESOURCE_UNSPECIFIED\x10\x00\x12\x10\n\x0cRESOURCE_RUN\x10\x01\x12\x17\n\x13RESOURCE_EVALUATION\x10\x02\x12\x14\n\x10RESOURCE_RELEASE\x10\x03\x12\x14\n\x10RESOURCE_VERSION\x10\x04\"D\n\x12GetFailuresRequest\x12.\n\nafter_time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\\\n\x13GetFailuresResponse\x12\x34\n\x08\x66\x61ilures\x18\x01 \x03(\x0b\x32\".ratchet.gateway.v1.FailedResource\x12\x0f\n\x07missing\x18\x02 \x03(\t\"\xc6\x01\n\x0fGetCostsRequest\x12\x32\n\x02\x62y\x18\x01 \x01(\x0e\x32&.ratchet.gateway.v1.GetCostsRequest.By\x12.\n\nafter_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"O\n\x02\x42y\x12\x12\n\x0e\x42Y_UNSPECIFIED\x10\x00\x12\x0e\n\nBY_VERSION\x10\x01\x12\n\n\x06\x42Y_KEY\x10\x02\x12\x0c\n\x08\x42Y_STUDY\x10\x03\x12\x0b\n\x07\x42Y_WORK\x10\x04\"t\n\x07\x41\x63\x63ount\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04runs\x18\x02 \x01(\x03\x12\x13\n\x0b\x65valuations\x18\x03 \x01(\x03\x12\x0f\n\x07\x61nswers\x18\x04 \x01(\x03\x12\'\n\x05usage\x18\x05 \x01(\x0b\x32\x18.ratchet.common.v1.Usage\"m\n\x10GetCostsResponse\x12-\n\x08\x61\x63\x63ounts\x18\x01 \x03(\x0b\x32\x1b.ratchet.gateway.v1.Account\x12*\n\x05total\x18\x02 \x01(\x0b\x32\x1b.ratchet.gateway.v1.Account\"9\n\x10ListNodesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"T\n\x11ListNodesResponse\x12&\n\x05nodes\x18\x01 \x03(\x0b\x32\x17.ratchet.common.v1.Node\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"#\n\x10\x44rainNodeRequest\x12\x0f\n\x07\x61\x64\x64ress\x18\x01 \x01(\t\":\n\x11\x44rainNodeResponse\x12%\n\x04node\x18\x01 \x01(\x0b\x32\x17.ratchet.common.v1.Node\"$\n\x11ResumeNodeRequest\x12\x0f\n\x07\x61\x64\x64ress\x18\x01 \x01(\t\";\n\x12ResumeNodeResponse\x12%\n\x04node\x18\x01 \x01(\x0b\x32\x17.ratchet.common.v1.Node\";\n\x1a\x45nsureVersionLoadedRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x0e\n\x06number\x18\x02 \x01(\x05\"0\n\x1b\x45nsureVersionLoadedResponse\x12\x11\n\tpolicy_id\x18\x01 \x01(\t\"5\n\x14UnloadVersionRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x0e\n\x06number\x18\x02 \x01(\x05\"\x17\n\x15UnloadVersionResponse\"\xd1\x02\n\nTrafficDay\x12.\n\nstart_time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12-\n\x03\x61rm\x18\x02 \x01(\x0e\x32 .ratchet.gateway.v1.Exchange.Arm\x12\x10\n\x08requests\x18\x03 \x01(\x03\x12\x0e\n\x06\x65rrors\x18\x04 \x01(\x03\x12\x0c\n\x04left\x18\x05 \x01(\x03\x12.\n\x0blatency_p50\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12.\n\x0blatency_p95\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x15\n\rprompt_tokens\x18\x08 \x01(\x03\x12\x19\n\x11\x63ompletion_tokens\x18\t \x01(\x03\x12\x0e\n\x06scored\x18\n \x01(\x03\x12\x12\n\nmean_score\x18\x0b \x01(\x01\"\x8d\x01\n\x0b\x44riftNotice\x12.\n\nstart_time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05\x62ound\x18\x02 \x01(\t\x12.\n\x07\x61gainst\x18\x03 \x01(\x0b\x32\x1d.ratchet.common.v1.VersionRef\x12\x0f\n\x07message\x18\x04 \x01(\t\"F\n\x17GetVersionHealthRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x0e\n\x06number\x18\x02 \x01(\x05\x12\x0c\n\x04\x64\x61ys\x18\x03 \x01(\x05\"z\n\x18GetVersionHealthResponse\x12,\n\x04\x64\x61ys\x18\x01 \x03(\x0b\x32\x1e.ratchet.gateway.v1.TrafficDay\x12\x30\n\x07notices\x18\x02 \x03(\x0b\x32\x1f.ratchet.gateway.v1.DriftNotice2\xfd\n\n\x0fPlatformService\x12x\n\x0bGetPlatform\x12&.ratchet.gateway.v1.GetPlatformRequest\x1a\'.ratchet.gateway.v1.GetPlatformResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/api/v1/platform\x12|\n\x0cGetCatalogue\x12\'.ratchet.gateway.v1.GetCatalogueRequest\x1a(.ratchet.gateway.v1.GetCatalogueResponse\"\x19\x82\xd3\xe4\x93\x02\x13\x12\x11/api/v1/catalogue\x12x\n\x0bGetFailures\x12&.ratchet.gateway.v1.GetFailuresRequest\x1a\'.ratchet.gateway.v1.GetFailuresResponse\"\x18\x82\xd3\xe4\x93\x02\x12\x12\x10/api/v1/failures\x12l\n\x08GetCosts\x12#.ratchet.gateway.v1.GetCostsRequest\x1a$.ratchet.gateway.v1.GetCostsResponse\"\x15\x82\xd3\xe4\x93\x02\x0f\x12\r/api/v1/costs\x12o\n\tListNodes\x12$.ratchet.gateway.v1.ListNodesRequest\x1a%.ratchet.gateway.v1.ListNodesResponse\"\x15\x82\xd3\xe4\x93\x02\x0f\x12\r/api/v1/nodes\x12\x82\x01\n\tDrainNode\x12$.ratchet.gateway.v1.DrainNodeRequest\x1a%.ratchet.gateway.v1.DrainNodeResponse\"(\x82\xd3\xe4\x93\x02\"\"\x1d/api/v1/nodes/{address}/drain:\x01*\x12\x86\x01\n\nResumeNode\x12%.ratchet.gateway.v1.ResumeNodeRequest\x1a&.ratchet.gateway.v1.ResumeNodeResponse\")\x82\xd3\xe4\x93\x02#\"\x1e/api/v1/nodes/{address}/resume:\x01*\x12\xb4\x01\n\x13\x45nsureVersionLoaded\x12..ratchet.gateway.v1.EnsureVersionLoadedRequest\x1a/.ratchet.gateway.v1.EnsureVersionLoadedResponse\"<\xa8\xbb\x18\x06\x82\xd3\xe4\x93\x02\x32\"-/api/v1/models/{model}/versions/{number}/load:\x01*\x12\xa4\x01\n\rUnloadVersion\x12(.ratchet.gateway.v1.UnloadVersionRequest\x1a).ratchet.gateway.v1.UnloadVersionResponse\">\xa8\xbb\x18\x06\x82\xd3\xe4\x93\x02\x34\"//api/v1/models/{model}/versions/{number}/unload:\x01*\x12\xa6\x01\n\x10GetVersionHealth\x12+.ratchet.gateway.v1.GetVersionHealthRequest\x1a,.ratchet.gateway.v1.GetVersionHealthResponse\"7\x82\xd3\xe4\x93\x02\x31\x12//api/v1/models/{model}/versions/{number}/health\x1a\x04\xb0\xbb\x18\x02\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -47,6 +48,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PLATFORMSERVICE'].methods_by_name['GetCatalogue']._serialized_options = b'\202\323\344\223\002\023\022\021/api/v1/catalogue'
   _globals['_PLATFORMSERVICE'].methods_by_name['GetFailures']._loaded_options = None
   _globals['_PLATFORMSERVICE'].methods_by_name['GetFailures']._serialized_options = b'\202\323\344\223\002\022\022\020/api/v1/failures'
+  _globals['_PLATFORMSERVICE'].methods_by_name['GetCosts']._loaded_options = None
+  _globals['_PLATFORMSERVICE'].methods_by_name['GetCosts']._serialized_options = b'\202\323\344\223\002\017\022\r/api/v1/costs'
   _globals['_PLATFORMSERVICE'].methods_by_name['ListNodes']._loaded_options = None
   _globals['_PLATFORMSERVICE'].methods_by_name['ListNodes']._serialized_options = b'\202\323\344\223\002\017\022\r/api/v1/nodes'
   _globals['_PLATFORMSERVICE'].methods_by_name['DrainNode']._loaded_options = None
@@ -59,54 +62,62 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PLATFORMSERVICE'].methods_by_name['UnloadVersion']._serialized_options = b'\250\273\030\006\202\323\344\223\0024\"//api/v1/models/{model}/versions/{number}/unload:\001*'
   _globals['_PLATFORMSERVICE'].methods_by_name['GetVersionHealth']._loaded_options = None
   _globals['_PLATFORMSERVICE'].methods_by_name['GetVersionHealth']._serialized_options = b'\202\323\344\223\0021\022//api/v1/models/{model}/versions/{number}/health'
-  _globals['_SERVICEHEALTH']._serialized_start=317
-  _globals['_SERVICEHEALTH']._serialized_end=552
-  _globals['_SERVICEHEALTH_STATE']._serialized_start=464
-  _globals['_SERVICEHEALTH_STATE']._serialized_end=552
-  _globals['_GETPLATFORMREQUEST']._serialized_start=554
-  _globals['_GETPLATFORMREQUEST']._serialized_end=574
-  _globals['_GETPLATFORMRESPONSE']._serialized_start=576
-  _globals['_GETPLATFORMRESPONSE']._serialized_end=650
-  _globals['_GETCATALOGUEREQUEST']._serialized_start=652
-  _globals['_GETCATALOGUEREQUEST']._serialized_end=673
-  _globals['_GETCATALOGUERESPONSE']._serialized_start=676
-  _globals['_GETCATALOGUERESPONSE']._serialized_end=841
-  _globals['_FAILEDRESOURCE']._serialized_start=844
-  _globals['_FAILEDRESOURCE']._serialized_end=1137
-  _globals['_FAILEDRESOURCE_RESOURCE']._serialized_start=1014
-  _globals['_FAILEDRESOURCE_RESOURCE']._serialized_end=1137
-  _globals['_GETFAILURESREQUEST']._serialized_start=1139
-  _globals['_GETFAILURESREQUEST']._serialized_end=1207
-  _globals['_GETFAILURESRESPONSE']._serialized_start=1209
-  _globals['_GETFAILURESRESPONSE']._serialized_end=1301
-  _globals['_LISTNODESREQUEST']._serialized_start=1303
-  _globals['_LISTNODESREQUEST']._serialized_end=1360
-  _globals['_LISTNODESRESPONSE']._serialized_start=1362
-  _globals['_LISTNODESRESPONSE']._serialized_end=1446
-  _globals['_DRAINNODEREQUEST']._serialized_start=1448
-  _globals['_DRAINNODEREQUEST']._serialized_end=1483
-  _globals['_DRAINNODERESPONSE']._serialized_start=1485
-  _globals['_DRAINNODERESPONSE']._serialized_end=1543
-  _globals['_RESUMENODEREQUEST']._serialized_start=1545
-  _globals['_RESUMENODEREQUEST']._serialized_end=1581
-  _globals['_RESUMENODERESPONSE']._serialized_start=1583
-  _globals['_RESUMENODERESPONSE']._serialized_end=1642
-  _globals['_ENSUREVERSIONLOADEDREQUEST']._serialized_start=1644
-  _globals['_ENSUREVERSIONLOADEDREQUEST']._serialized_end=1703
-  _globals['_ENSUREVERSIONLOADEDRESPONSE']._serialized_start=1705
-  _globals['_ENSUREVERSIONLOADEDRESPONSE']._serialized_end=1753
-  _globals['_UNLOADVERSIONREQUEST']._serialized_start=1755
-  _globals['_UNLOADVERSIONREQUEST']._serialized_end=1808
-  _globals['_UNLOADVERSIONRESPONSE']._serialized_start=1810
-  _globals['_UNLOADVERSIONRESPONSE']._serialized_end=1833
-  _globals['_TRAFFICDAY']._serialized_start=1836
-  _globals['_TRAFFICDAY']._serialized_end=2173
-  _globals['_DRIFTNOTICE']._serialized_start=2176
-  _globals['_DRIFTNOTICE']._serialized_end=2317
-  _globals['_GETVERSIONHEALTHREQUEST']._serialized_start=2319
-  _globals['_GETVERSIONHEALTHREQUEST']._serialized_end=2389
-  _globals['_GETVERSIONHEALTHRESPONSE']._serialized_start=2391
-  _globals['_GETVERSIONHEALTHRESPONSE']._serialized_end=2513
-  _globals['_PLATFORMSERVICE']._serialized_start=2516
-  _globals['_PLATFORMSERVICE']._serialized_end=3811
+  _globals['_SERVICEHEALTH']._serialized_start=348
+  _globals['_SERVICEHEALTH']._serialized_end=583
+  _globals['_SERVICEHEALTH_STATE']._serialized_start=495
+  _globals['_SERVICEHEALTH_STATE']._serialized_end=583
+  _globals['_GETPLATFORMREQUEST']._serialized_start=585
+  _globals['_GETPLATFORMREQUEST']._serialized_end=605
+  _globals['_GETPLATFORMRESPONSE']._serialized_start=607
+  _globals['_GETPLATFORMRESPONSE']._serialized_end=681
+  _globals['_GETCATALOGUEREQUEST']._serialized_start=683
+  _globals['_GETCATALOGUEREQUEST']._serialized_end=704
+  _globals['_GETCATALOGUERESPONSE']._serialized_start=707
+  _globals['_GETCATALOGUERESPONSE']._serialized_end=872
+  _globals['_FAILEDRESOURCE']._serialized_start=875
+  _globals['_FAILEDRESOURCE']._serialized_end=1168
+  _globals['_FAILEDRESOURCE_RESOURCE']._serialized_start=1045
+  _globals['_FAILEDRESOURCE_RESOURCE']._serialized_end=1168
+  _globals['_GETFAILURESREQUEST']._serialized_start=1170
+  _globals['_GETFAILURESREQUEST']._serialized_end=1238
+  _globals['_GETFAILURESRESPONSE']._serialized_start=1240
+  _globals['_GETFAILURESRESPONSE']._serialized_end=1332
+  _globals['_GETCOSTSREQUEST']._serialized_start=1335
+  _globals['_GETCOSTSREQUEST']._serialized_end=1533
+  _globals['_GETCOSTSREQUEST_BY']._serialized_start=1454
+  _globals['_GETCOSTSREQUEST_BY']._serialized_end=1533
+  _globals['_ACCOUNT']._serialized_start=1535
+  _globals['_ACCOUNT']._serialized_end=1651
+  _globals['_GETCOSTSRESPONSE']._serialized_start=1653
+  _globals['_GETCOSTSRESPONSE']._serialized_end=1762
+  _globals['_LISTNODESREQUEST']._serialized_start=1764
+  _globals['_LISTNODESREQUEST']._serialized_end=1821
+  _globals['_LISTNODESRESPONSE']._serialized_start=1823
+  _globals['_LISTNODESRESPONSE']._serialized_end=1907
+  _globals['_DRAINNODEREQUEST']._serialized_start=1909
+  _globals['_DRAINNODEREQUEST']._serialized_end=1944
+  _globals['_DRAINNODERESPONSE']._serialized_start=1946
+  _globals['_DRAINNODERESPONSE']._serialized_end=2004
+  _globals['_RESUMENODEREQUEST']._serialized_start=2006
+  _globals['_RESUMENODEREQUEST']._serialized_end=2042
+  _globals['_RESUMENODERESPONSE']._serialized_start=2044
+  _globals['_RESUMENODERESPONSE']._serialized_end=2103
+  _globals['_ENSUREVERSIONLOADEDREQUEST']._serialized_start=2105
+  _globals['_ENSUREVERSIONLOADEDREQUEST']._serialized_end=2164
+  _globals['_ENSUREVERSIONLOADEDRESPONSE']._serialized_start=2166
+  _globals['_ENSUREVERSIONLOADEDRESPONSE']._serialized_end=2214
+  _globals['_UNLOADVERSIONREQUEST']._serialized_start=2216
+  _globals['_UNLOADVERSIONREQUEST']._serialized_end=2269
+  _globals['_UNLOADVERSIONRESPONSE']._serialized_start=2271
+  _globals['_UNLOADVERSIONRESPONSE']._serialized_end=2294
+  _globals['_TRAFFICDAY']._serialized_start=2297
+  _globals['_TRAFFICDAY']._serialized_end=2634
+  _globals['_DRIFTNOTICE']._serialized_start=2637
+  _globals['_DRIFTNOTICE']._serialized_end=2778
+  _globals['_GETVERSIONHEALTHREQUEST']._serialized_start=2780
+  _globals['_GETVERSIONHEALTHREQUEST']._serialized_end=2850
+  _globals['_GETVERSIONHEALTHRESPONSE']._serialized_start=2852
+  _globals['_GETVERSIONHEALTHRESPONSE']._serialized_end=2974
+  _globals['_PLATFORMSERVICE']._serialized_start=2977
+  _globals['_PLATFORMSERVICE']._serialized_end=4382
 # @@protoc_insertion_point(module_scope)

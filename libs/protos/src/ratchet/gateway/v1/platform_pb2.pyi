@@ -12,6 +12,7 @@ from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from ratchet.common.v1 import model_pb2 as _model_pb2
 from ratchet.common.v1 import node_pb2 as _node_pb2
+from ratchet.common.v1 import usage_pb2 as _usage_pb2
 from ratchet.gateway.v1 import experiment_pb2 as _experiment_pb2
 from ratchet.gateway.v1 import traffic_pb2 as _traffic_pb2
 import builtins as _builtins
@@ -282,6 +283,127 @@ class GetFailuresResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetFailuresResponse: _TypeAlias = GetFailuresResponse  # noqa: Y015
+
+@_typing.final
+class GetCostsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _By:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _ByEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[GetCostsRequest._By.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        BY_UNSPECIFIED: GetCostsRequest._By.ValueType  # 0
+        """Same as BY_VERSION."""
+        BY_VERSION: GetCostsRequest._By.ValueType  # 1
+        """The version that a run made, or else its base; the one that was measured or answered."""
+        BY_KEY: GetCostsRequest._By.ValueType  # 2
+        """API key, by its id."""
+        BY_STUDY: GetCostsRequest._By.ValueType  # 3
+        """Name of the study; answers have none."""
+        BY_WORK: GetCostsRequest._By.ValueType  # 4
+        """Run or evaluation, by its id; answers by version."""
+
+    class By(_By, metaclass=_ByEnumTypeWrapper): ...
+    BY_UNSPECIFIED: GetCostsRequest.By.ValueType  # 0
+    """Same as BY_VERSION."""
+    BY_VERSION: GetCostsRequest.By.ValueType  # 1
+    """The version that a run made, or else its base; the one that was measured or answered."""
+    BY_KEY: GetCostsRequest.By.ValueType  # 2
+    """API key, by its id."""
+    BY_STUDY: GetCostsRequest.By.ValueType  # 3
+    """Name of the study; answers have none."""
+    BY_WORK: GetCostsRequest.By.ValueType  # 4
+    """Run or evaluation, by its id; answers by version."""
+
+    BY_FIELD_NUMBER: _builtins.int
+    AFTER_TIME_FIELD_NUMBER: _builtins.int
+    by: Global___GetCostsRequest.By.ValueType
+    """One account for each."""
+    @_builtins.property
+    def after_time(self) -> _timestamp_pb2.Timestamp:
+        """Only runs and evaluations created since then, and answers since the begin of that day (UTC). Absent: the last 30
+        days.
+        """
+
+    def __init__(
+        self,
+        *,
+        by: Global___GetCostsRequest.By.ValueType = ...,
+        after_time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["after_time", b"after_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_time", b"after_time", "by", b"by"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetCostsRequest: _TypeAlias = GetCostsRequest  # noqa: Y015
+
+@_typing.final
+class Account(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    RUNS_FIELD_NUMBER: _builtins.int
+    EVALUATIONS_FIELD_NUMBER: _builtins.int
+    ANSWERS_FIELD_NUMBER: _builtins.int
+    USAGE_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """"-" without one, such as for a run outside of studies."""
+    runs: _builtins.int
+    evaluations: _builtins.int
+    answers: _builtins.int
+    """Attempts of versions to answer a request."""
+    @_builtins.property
+    def usage(self) -> _usage_pb2.Usage:
+        """Answers add tokens and their price alone: engines that serve have no owner."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        runs: _builtins.int = ...,
+        evaluations: _builtins.int = ...,
+        answers: _builtins.int = ...,
+        usage: _usage_pb2.Usage | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["usage", b"usage"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answers", b"answers", "evaluations", b"evaluations", "name", b"name", "runs", b"runs", "usage", b"usage"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Account: _TypeAlias = Account  # noqa: Y015
+
+@_typing.final
+class GetCostsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ACCOUNTS_FIELD_NUMBER: _builtins.int
+    TOTAL_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def accounts(self) -> _containers.RepeatedCompositeFieldContainer[Global___Account]:
+        """The dearest first; without prices the one with most time of GPUs, then of processors."""
+
+    @_builtins.property
+    def total(self) -> Global___Account:
+        """All of them together, also those that are left out."""
+
+    def __init__(
+        self,
+        *,
+        accounts: _abc.Iterable[Global___Account] | None = ...,
+        total: Global___Account | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["total", b"total"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accounts", b"accounts", "total", b"total"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetCostsResponse: _TypeAlias = GetCostsResponse  # noqa: Y015
 
 @_typing.final
 class ListNodesRequest(_message.Message):

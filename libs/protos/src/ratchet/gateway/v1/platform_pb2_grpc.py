@@ -51,6 +51,11 @@ class PlatformServiceStub(object):
                 request_serializer=ratchet_dot_gateway_dot_v1_dot_platform__pb2.GetFailuresRequest.SerializeToString,
                 response_deserializer=ratchet_dot_gateway_dot_v1_dot_platform__pb2.GetFailuresResponse.FromString,
                 _registered_method=True)
+        self.GetCosts = channel.unary_unary(
+                '/ratchet.gateway.v1.PlatformService/GetCosts',
+                request_serializer=ratchet_dot_gateway_dot_v1_dot_platform__pb2.GetCostsRequest.SerializeToString,
+                response_deserializer=ratchet_dot_gateway_dot_v1_dot_platform__pb2.GetCostsResponse.FromString,
+                _registered_method=True)
         self.ListNodes = channel.unary_unary(
                 '/ratchet.gateway.v1.PlatformService/ListNodes',
                 request_serializer=ratchet_dot_gateway_dot_v1_dot_platform__pb2.ListNodesRequest.SerializeToString,
@@ -107,6 +112,14 @@ class PlatformServiceServicer(object):
     def GetFailures(self, request, context):
         """The latest failures of runs, evaluations, releases and versions, newest first: 50 at most of each kind. A service
         that does not answer is named in `missing`. INVALID_ARGUMENT for an invalid time.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetCosts(self, request, context):
+        """Sums of what runs, evaluations and answers have used: the 1,000 dearest accounts, and all together. INVALID_ARGUMENT
+        for an invalid time; UNAVAILABLE if trainer or eval does not answer.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -174,6 +187,11 @@ def add_PlatformServiceServicer_to_server(servicer, server):
                     servicer.GetFailures,
                     request_deserializer=ratchet_dot_gateway_dot_v1_dot_platform__pb2.GetFailuresRequest.FromString,
                     response_serializer=ratchet_dot_gateway_dot_v1_dot_platform__pb2.GetFailuresResponse.SerializeToString,
+            ),
+            'GetCosts': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetCosts,
+                    request_deserializer=ratchet_dot_gateway_dot_v1_dot_platform__pb2.GetCostsRequest.FromString,
+                    response_serializer=ratchet_dot_gateway_dot_v1_dot_platform__pb2.GetCostsResponse.SerializeToString,
             ),
             'ListNodes': grpc.unary_unary_rpc_method_handler(
                     servicer.ListNodes,
@@ -289,6 +307,33 @@ class PlatformService(object):
             '/ratchet.gateway.v1.PlatformService/GetFailures',
             ratchet_dot_gateway_dot_v1_dot_platform__pb2.GetFailuresRequest.SerializeToString,
             ratchet_dot_gateway_dot_v1_dot_platform__pb2.GetFailuresResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetCosts(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ratchet.gateway.v1.PlatformService/GetCosts',
+            ratchet_dot_gateway_dot_v1_dot_platform__pb2.GetCostsRequest.SerializeToString,
+            ratchet_dot_gateway_dot_v1_dot_platform__pb2.GetCostsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -47,6 +47,10 @@ class PlatformServiceStub:
     """The latest failures of runs, evaluations, releases and versions, newest first: 50 at most of each kind. A service
     that does not answer is named in `missing`. INVALID_ARGUMENT for an invalid time.
     """
+    GetCosts: _grpc.UnaryUnaryMultiCallable[_platform_pb2.GetCostsRequest, _platform_pb2.GetCostsResponse]
+    """Sums of what runs, evaluations and answers have used: the 1,000 dearest accounts, and all together. INVALID_ARGUMENT
+    for an invalid time; UNAVAILABLE if trainer or eval does not answer.
+    """
     ListNodes: _grpc.UnaryUnaryMultiCallable[_platform_pb2.ListNodesRequest, _platform_pb2.ListNodesResponse]
     """Nodes that hold policies, by address, as this gateway saw them within about the last second."""
     DrainNode: _grpc.UnaryUnaryMultiCallable[_platform_pb2.DrainNodeRequest, _platform_pb2.DrainNodeResponse]
@@ -84,6 +88,10 @@ class PlatformServiceAsyncStub(PlatformServiceStub):
     GetFailures: _aio.UnaryUnaryMultiCallable[_platform_pb2.GetFailuresRequest, _platform_pb2.GetFailuresResponse]  # type: ignore[assignment]
     """The latest failures of runs, evaluations, releases and versions, newest first: 50 at most of each kind. A service
     that does not answer is named in `missing`. INVALID_ARGUMENT for an invalid time.
+    """
+    GetCosts: _aio.UnaryUnaryMultiCallable[_platform_pb2.GetCostsRequest, _platform_pb2.GetCostsResponse]  # type: ignore[assignment]
+    """Sums of what runs, evaluations and answers have used: the 1,000 dearest accounts, and all together. INVALID_ARGUMENT
+    for an invalid time; UNAVAILABLE if trainer or eval does not answer.
     """
     ListNodes: _aio.UnaryUnaryMultiCallable[_platform_pb2.ListNodesRequest, _platform_pb2.ListNodesResponse]  # type: ignore[assignment]
     """Nodes that hold policies, by address, as this gateway saw them within about the last second."""
@@ -137,6 +145,16 @@ class PlatformServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_platform_pb2.GetFailuresResponse, _abc.Awaitable[_platform_pb2.GetFailuresResponse]]:
         """The latest failures of runs, evaluations, releases and versions, newest first: 50 at most of each kind. A service
         that does not answer is named in `missing`. INVALID_ARGUMENT for an invalid time.
+        """
+
+    @_abc_1.abstractmethod
+    def GetCosts(
+        self,
+        request: _platform_pb2.GetCostsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_platform_pb2.GetCostsResponse, _abc.Awaitable[_platform_pb2.GetCostsResponse]]:
+        """Sums of what runs, evaluations and answers have used: the 1,000 dearest accounts, and all together. INVALID_ARGUMENT
+        for an invalid time; UNAVAILABLE if trainer or eval does not answer.
         """
 
     @_abc_1.abstractmethod

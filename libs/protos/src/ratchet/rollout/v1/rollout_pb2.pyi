@@ -515,6 +515,7 @@ class StreamGenerateResponse(_message.Message):
     POLICY_ID_FIELD_NUMBER: _builtins.int
     PROMPT_TOKENS_FIELD_NUMBER: _builtins.int
     ECHO_FIELD_NUMBER: _builtins.int
+    PROMPT_TOKEN_IDS_FIELD_NUMBER: _builtins.int
     policy_id: _builtins.str
     prompt_tokens: _builtins.int
     """Set on the first message; so is the echo, if requested."""
@@ -522,6 +523,10 @@ class StreamGenerateResponse(_message.Message):
     def delta(self) -> _generation_pb2.Completion: ...
     @_builtins.property
     def echo(self) -> _generation_pb2.Echo: ...
+    @_builtins.property
+    def prompt_token_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Set on the first message."""
+
     def __init__(
         self,
         *,
@@ -529,10 +534,11 @@ class StreamGenerateResponse(_message.Message):
         policy_id: _builtins.str = ...,
         prompt_tokens: _builtins.int = ...,
         echo: _generation_pb2.Echo | None = ...,
+        prompt_token_ids: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "echo", b"echo"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "echo", b"echo", "policy_id", b"policy_id", "prompt_tokens", b"prompt_tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "echo", b"echo", "policy_id", b"policy_id", "prompt_token_ids", b"prompt_token_ids", "prompt_tokens", b"prompt_tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -80,6 +80,11 @@ class TrainerServiceStub(object):
                 request_serializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ListCheckpointsRequest.SerializeToString,
                 response_deserializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ListCheckpointsResponse.FromString,
                 _registered_method=True)
+        self.ExportCheckpoint = channel.unary_unary(
+                '/ratchet.trainer.v1.TrainerService/ExportCheckpoint',
+                request_serializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ExportCheckpointRequest.SerializeToString,
+                response_deserializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ExportCheckpointResponse.FromString,
+                _registered_method=True)
         self.ListTrainingSamples = channel.unary_unary(
                 '/ratchet.trainer.v1.TrainerService/ListTrainingSamples',
                 request_serializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ListTrainingSamplesRequest.SerializeToString,
@@ -172,6 +177,15 @@ class TrainerServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ExportCheckpoint(self, request, context):
+        """Registers the model of a step as a version, with the run's lineage: base, problems learned from up to that step,
+        problems that chose it. Idempotent under request_id. The version is PENDING until its files are copied. NOT_FOUND;
+        FAILED_PRECONDITION for a step without a model.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListTrainingSamples(self, request, context):
         """The samples that a run of RL has kept, the newest step first, and the lowest reward first in a step. NOT_FOUND.
         """
@@ -247,6 +261,11 @@ def add_TrainerServiceServicer_to_server(servicer, server):
                     servicer.ListCheckpoints,
                     request_deserializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ListCheckpointsRequest.FromString,
                     response_serializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ListCheckpointsResponse.SerializeToString,
+            ),
+            'ExportCheckpoint': grpc.unary_unary_rpc_method_handler(
+                    servicer.ExportCheckpoint,
+                    request_deserializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ExportCheckpointRequest.FromString,
+                    response_serializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ExportCheckpointResponse.SerializeToString,
             ),
             'ListTrainingSamples': grpc.unary_unary_rpc_method_handler(
                     servicer.ListTrainingSamples,
@@ -513,6 +532,33 @@ class TrainerService(object):
             '/ratchet.trainer.v1.TrainerService/ListCheckpoints',
             ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ListCheckpointsRequest.SerializeToString,
             ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ListCheckpointsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ExportCheckpoint(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ratchet.trainer.v1.TrainerService/ExportCheckpoint',
+            ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ExportCheckpointRequest.SerializeToString,
+            ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ExportCheckpointResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -57,6 +57,11 @@ class TrainerServiceStub:
     """The steps of a run, first to last. NOT_FOUND."""
     ListCheckpoints: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.ListCheckpointsRequest, _trainer_pb2.ListCheckpointsResponse]
     """The checkpoints of a run, first to last. NOT_FOUND."""
+    ExportCheckpoint: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.ExportCheckpointRequest, _trainer_pb2.ExportCheckpointResponse]
+    """Registers the model of a step as a version, with the run's lineage: base, problems learned from up to that step,
+    problems that chose it. Idempotent under request_id. The version is PENDING until its files are copied. NOT_FOUND;
+    FAILED_PRECONDITION for a step without a model.
+    """
     ListTrainingSamples: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.ListTrainingSamplesRequest, _trainer_pb2.ListTrainingSamplesResponse]
     """The samples that a run of RL has kept, the newest step first, and the lowest reward first in a step. NOT_FOUND."""
     GetTrainingSample: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.GetTrainingSampleRequest, _trainer_pb2.GetTrainingSampleResponse]
@@ -95,6 +100,11 @@ class TrainerServiceAsyncStub(TrainerServiceStub):
     """The steps of a run, first to last. NOT_FOUND."""
     ListCheckpoints: _aio.UnaryUnaryMultiCallable[_trainer_pb2.ListCheckpointsRequest, _trainer_pb2.ListCheckpointsResponse]  # type: ignore[assignment]
     """The checkpoints of a run, first to last. NOT_FOUND."""
+    ExportCheckpoint: _aio.UnaryUnaryMultiCallable[_trainer_pb2.ExportCheckpointRequest, _trainer_pb2.ExportCheckpointResponse]  # type: ignore[assignment]
+    """Registers the model of a step as a version, with the run's lineage: base, problems learned from up to that step,
+    problems that chose it. Idempotent under request_id. The version is PENDING until its files are copied. NOT_FOUND;
+    FAILED_PRECONDITION for a step without a model.
+    """
     ListTrainingSamples: _aio.UnaryUnaryMultiCallable[_trainer_pb2.ListTrainingSamplesRequest, _trainer_pb2.ListTrainingSamplesResponse]  # type: ignore[assignment]
     """The samples that a run of RL has kept, the newest step first, and the lowest reward first in a step. NOT_FOUND."""
     GetTrainingSample: _aio.UnaryUnaryMultiCallable[_trainer_pb2.GetTrainingSampleRequest, _trainer_pb2.GetTrainingSampleResponse]  # type: ignore[assignment]
@@ -184,6 +194,17 @@ class TrainerServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_trainer_pb2.ListCheckpointsResponse, _abc.Awaitable[_trainer_pb2.ListCheckpointsResponse]]:
         """The checkpoints of a run, first to last. NOT_FOUND."""
+
+    @_abc_1.abstractmethod
+    def ExportCheckpoint(
+        self,
+        request: _trainer_pb2.ExportCheckpointRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_trainer_pb2.ExportCheckpointResponse, _abc.Awaitable[_trainer_pb2.ExportCheckpointResponse]]:
+        """Registers the model of a step as a version, with the run's lineage: base, problems learned from up to that step,
+        problems that chose it. Idempotent under request_id. The version is PENDING until its files are copied. NOT_FOUND;
+        FAILED_PRECONDITION for a step without a model.
+        """
 
     @_abc_1.abstractmethod
     def ListTrainingSamples(

@@ -11,12 +11,15 @@ from eval_service.domain.measuring.judge import Judge
 from eval_service.domain.measuring.load import Loader
 from eval_service.domain.measuring.score import final_score
 from eval_service.domain.score import Score
+from ratchet_kit.errors import ResourceExhausted
 from ratchet_kit.times import Clock
 from ratchet_kit.usage import Usage
 from ratchet_kit.work import surviving
 
 LOOK = timedelta(seconds=10)
-"""Between two looks at the usage."""
+"""Between two looks at the usage, which are stored."""
+LOOK_AT_BUDGET = timedelta(seconds=0.5)
+"""Between two looks whether a budget is spent."""
 
 
 class Measurer:
@@ -31,23 +34,49 @@ class Measurer:
         """The score of an evaluation that `owner` holds, once all its samples are judged.
 
         Resumable: what is stored already is neither drawn nor judged again. Raises a RatchetError, whose text is the
-        reason, when the evaluation cannot be made: a fault of the platform never counts as a wrong answer.
+        reason, when the evaluation cannot be made: a fault of the platform never counts as a wrong answer; and
+        ResourceExhausted when its budget is spent.
         """
-        attempt = await self._loader.load(evaluation, owner)
-        keeping = asyncio.create_task(self._keep_usage(attempt, evaluation.usage))
+        attempt, before = await self._loader.load(evaluation, owner), evaluation.usage
+        measuring = asyncio.create_task(self._measure(attempt))
+        watching = [asyncio.create_task(watch(attempt, before)) for watch in (self._keep_usage, self._spend_budget)]
         try:
-            attempt = await self._examiner.examine(attempt)
-            samples = self._drawer.draw(attempt)
-            attempt = await self._judge.judge(attempt, samples)
-            return await final_score(attempt)
+            await asyncio.wait([measuring, watching[1]], return_when=asyncio.FIRST_COMPLETED)
+            if not measuring.done():
+                await watching[1]
+            return await measuring
         finally:
-            keeping.cancel()
-            await asyncio.shield(self._note_usage(attempt, evaluation.usage))
+            for task in (measuring, *watching):
+                task.cancel()
+            await asyncio.wait([measuring, *watching])
+            await asyncio.shield(self._note_usage(attempt, before))
+
+    async def _measure(self, attempt: Attempt) -> Score:
+        attempt = await self._examiner.examine(attempt)
+        samples = self._drawer.draw(attempt)
+        attempt = await self._judge.judge(attempt, samples)
+        return await final_score(attempt)
 
     async def _keep_usage(self, attempt: Attempt, before: Usage) -> None:
         while True:
             await asyncio.sleep(LOOK.total_seconds())
             await self._note_usage(attempt, before)
+
+    async def _spend_budget(self, attempt: Attempt, before: Usage) -> None:
+        """Raises ResourceExhausted once the budget is spent; without one it never ends."""
+        budget = attempt.spec.budget
+        if budget is None:
+            await asyncio.Event().wait()
+            return
+        while True:
+            with surviving("usage", evaluation_id=attempt.id):
+                usage = before + await attempt.spent.until(self._clock.now())
+                if (usage.cost or 0) >= budget:
+                    break
+            await asyncio.sleep(LOOK_AT_BUDGET.total_seconds())
+        judged = sum(count.samples for count in await attempt.counts() if count.verdict)
+        said = f"it has spent its budget of {budget:,g} {usage.currency} with {judged:,} samples judged, which are kept"
+        raise ResourceExhausted(f"{said}; no gate decides by a part")
 
     async def _note_usage(self, attempt: Attempt, before: Usage) -> None:
         """Best effort: what this look misses the next one has, and another worker's evaluation is left alone."""

@@ -9,7 +9,8 @@ from sqlalchemy import Row, and_, delete, func, select, update
 from gateway_service.adapters.sql import by_key, by_release, by_unit
 from gateway_service.adapters.sql import exchanges as kept
 from gateway_service.adapters.sql import metrics as measured
-from gateway_service.adapters.sql.tables import completions, experiments, feedback, key_months, release_sums
+from gateway_service.adapters.sql.tables import completions, experiments, feedback, release_sums
+from gateway_service.domain.keys.costs import Charge
 from gateway_service.domain.statistics.moments import Moments, Products
 from gateway_service.domain.statistics.strata import Strata
 from gateway_service.domain.traffic.measure import Quantity
@@ -22,6 +23,7 @@ from ratchet_kit.errors import NotFound
 from ratchet_kit.idempotency import Request
 from ratchet_kit.names import VersionRef
 from ratchet_kit.sql import Database, row_of, value_of
+from ratchet_kit.usage import Prices
 
 MAX_LATENCIES = 10_000
 MAX_LATEST = 10_000
@@ -30,8 +32,9 @@ _NO_TEXTS: dict[str, Any] = {"texts": [], "has_texts": False}
 
 
 class SqlCompletionLog:
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, prices: Prices | None = None) -> None:
         self._database = database
+        self._prices = prices
 
     async def append(self, records: Sequence[CompletionRecord]) -> None:
         async with self._database.writing() as connection:
@@ -44,11 +47,10 @@ class SqlCompletionLog:
             await by_release.add(connection, [judged[id] for id in new])
             await kept.add(connection, records)
             stored = {*added, *new}
-            await by_key.add(connection, [record for record in records if record.id in stored])
+            await by_key.add(connection, [record for record in records if record.id in stored], self._prices)
 
-    async def tokens_of_keys(self, month: str) -> Mapping[str, int]:
-        query = select(key_months.c.key_id, key_months.c.tokens).where(key_months.c.month == month)
-        return {row.key_id: row.tokens for row in await self._database.rows(query)}
+    async def answers(self, since: datetime) -> Sequence[Charge]:
+        return await by_key.answers(self._database, since)
 
     async def get(self, completion_id: str) -> CompletionRecord:
         row = await self._database.first(select(completions).where(completions.c.id == completion_id))

@@ -139,13 +139,20 @@ api_keys = Table(
     *request_columns(),
 )
 
-# Tokens that a key has used in a month ("2026-11"): written with the records, which are not kept for as long.
-key_months = Table(
-    "gateway_key_months",
+# Answers of versions to keys in a day ("2026-11-28"): written with the records, which are not kept for as long.
+answer_days = Table(
+    "gateway_answer_days",
     metadata,
-    Column("month", String(7), primary_key=True),
+    Column("day", String(10), primary_key=True),
     Column("key_id", String(40), primary_key=True),
-    Column("tokens", BigInteger, nullable=False),
+    Column("model", String(63), primary_key=True),
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    # Empty of answers that had no price.
+    Column("currency", String(16), primary_key=True),
+    Column("answers", BigInteger, nullable=False),
+    Column("prompt_tokens", BigInteger, nullable=False),
+    Column("completion_tokens", BigInteger, nullable=False),
+    Column("cost", Float, nullable=False),
 )
 
 # Who changed what. Its ids are by time.

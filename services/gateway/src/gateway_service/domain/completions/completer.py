@@ -11,6 +11,7 @@ from gateway_service.domain.completions.answer_cache import AnswerCache
 from gateway_service.domain.completions.completion import CompletionRequest, CompletionResponse, ResponseDelta
 from gateway_service.domain.completions.router import Route, Router
 from gateway_service.domain.keys.caller import caller
+from gateway_service.domain.keys.quotas import Quotas
 from gateway_service.domain.keys.usage import Usage
 from gateway_service.domain.serving import NotLoaded, Serving
 from gateway_service.domain.traffic.material import Material, material_of
@@ -36,9 +37,17 @@ class Completer:
     """The use case behind every completion endpoint."""
 
     def __init__(
-        self, router: Router, serving: Serving, recorder: Recorder, usage: Usage, cache: AnswerCache, clock: Clock
+        self,
+        router: Router,
+        serving: Serving,
+        recorder: Recorder,
+        usage: Usage,
+        quotas: Quotas,
+        cache: AnswerCache,
+        clock: Clock,
     ) -> None:
         self._usage = usage
+        self._quotas = quotas
         self._cache = cache
         self._router = router
         self._serving = serving
@@ -47,7 +56,7 @@ class Completer:
 
     async def complete(self, request: CompletionRequest) -> CompletionResponse:
         """Raises what `Router.route` and `Serving.generate` raise, for the version that was tried last, and
-        ResourceExhausted while the caller has used its tokens up."""
+        ResourceExhausted while the caller has used its tokens, or somebody their budget, up."""
         route = await self._route(request)
         if self._cache.takes(route, request):
             return await self._once(route, request)
@@ -72,6 +81,7 @@ class Completer:
     async def _route(self, request: CompletionRequest) -> Route:
         """While the champion has no engine that answers and the champion before it has one, that one's route."""
         self._usage.require_tokens(caller())
+        self._quotas.require(caller(), request.target.model)
         route = await self._router.route(request.target, request.routing_key, request.session)
         if not route.is_champion or route.is_judged or self._serving.answers(route.version):
             return route
@@ -144,7 +154,7 @@ class Completer:
             generation = await self._serving.generate(route.version, request.prompt, request.sampling, route.wait)
         now = self._clock.now()
         attempt.set(generation)
-        self._usage.spend(caller(), attempt.tokens)
+        self._spend(attempt, attempt.prompt_tokens, attempt.completion_tokens)
         self._record(attempt.record(now), request)
         return CompletionResponse(attempt.id, route.version, generation, route.arm_name, now - attempt.start_time)
 
@@ -158,15 +168,20 @@ class Completer:
                     require_whole([delta.completion])
                     if engine_time is None:
                         engine_time = self._clock.now() - attempt.start_time
-                    before = attempt.tokens
+                    read, made = attempt.prompt_tokens, attempt.completion_tokens
                     attempt.add(delta)
                     if attempt.is_whole:
                         attempt.end_time = self._clock.now()
-                    self._usage.spend(caller(), attempt.tokens - before)  # a caller that leaves has used them
+                    # a caller that leaves has used them
+                    self._spend(attempt, attempt.prompt_tokens - read, attempt.completion_tokens - made)
                     yield ResponseDelta(attempt.id, route.version, delta, route.arm_name, engine_time)
         if attempt.end_time is None:
             raise BrokenOff("the engine's answer broke off")
         self._record(attempt.record(attempt.end_time), attempt.request)
+
+    def _spend(self, attempt: "_Attempt", prompt_tokens: int, completion_tokens: int) -> None:
+        self._usage.spend(caller(), prompt_tokens + completion_tokens)
+        self._quotas.spend(caller(), attempt.route.version.model, prompt_tokens, completion_tokens)
 
     @contextmanager
     def _noting_who_leaves(self, attempt: "_Attempt") -> Iterator[None]:
@@ -236,10 +251,6 @@ class _Attempt:
     def is_whole(self) -> bool:
         """Of a stream: whether every choice has ended."""
         return len(self._ended) == self.request.sampling.n
-
-    @property
-    def tokens(self) -> int:
-        return self.prompt_tokens + self.completion_tokens
 
     def set(self, generation: Generation) -> None:
         self.policy_id = generation.policy_id

@@ -1,27 +1,16 @@
-"""What each API key may use at a time: requests, requests at once, tokens."""
+"""Rates of each API key: requests, requests at once, tokens. For months see quotas."""
 
-from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from gateway_service.domain.keys.key import ApiKey
-from ratchet_kit import projects
 from ratchet_kit.errors import ResourceExhausted, invalid
-from ratchet_kit.logs import get_logger
 from ratchet_kit.times import Clock
 
-log = get_logger(__name__)
-
 MINUTE = timedelta(minutes=1)
-NOTICE = 0.8
-"""Share of a month's tokens at which the log has a warning."""
-
-
-def month_of(time: datetime) -> str:
-    """In UTC, such as "2026-11"."""
-    return f"{time.astimezone(UTC):%Y-%m}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,31 +41,12 @@ class _Bucket:
         return MINUTE * max(0.0, (needed - self.level) / self.per_minute)
 
 
-MonthlyTokens = Callable[[str], Awaitable[Mapping[str, int]]]
-"""By the id of a key, the tokens of a month ("2026-11") at all gateways. Raises Unavailable."""
-
-
 class Usage:
     """What the keys use. There are as many of them as keys that were made: it holds no more than those."""
 
-    def __init__(
-        self,
-        limits: KeyLimits,
-        clock: Clock,
-        monthly_tokens: MonthlyTokens | None = None,
-        of_projects: Mapping[str, int] = {},
-    ) -> None:
-        """`monthly_tokens`: None has no months before this process. `of_projects`: tokens that the keys of a project
-        may use together in a month."""
+    def __init__(self, limits: KeyLimits, clock: Clock) -> None:
         self._limits = limits
         self._clock = clock
-        self._monthly_tokens = monthly_tokens
-        self._of_projects = of_projects
-        self._month = ""
-        self._of_month: dict[str, int] = {}
-        """By the id of a key, and by project."""
-        self._warned: set[str] = set()
-        """Keys and projects, in this month."""
         self._under_way: defaultdict[str, int] = defaultdict(int)
         self._requests: dict[str, _Bucket] = {}
         self._tokens: dict[str, _Bucket] = {}
@@ -123,53 +93,13 @@ class Usage:
                 del self._under_way[key.id]
 
     def require_tokens(self, key: ApiKey) -> None:
-        """Raises ResourceExhausted while the key has used its tokens of the minute, or the month, up."""
-        most = key.monthly_tokens
-        if most and self.this_month(key.id) >= most:
-            raise ResourceExhausted(
-                f"the API key has used its {most:,} tokens of {self._month}: it may go on next month (UTC), or with"
-                " another key, which an administrator makes"
-            )
-        project = key.project or projects.DEFAULT
-        most = self._of_projects.get(project, 0)
-        if most and self.this_month(project) >= most:
-            used = f"project {project} has used its {most:,} tokens of {self._month}"
-            raise ResourceExhausted(f"{used}: it may go on next month (UTC), or with a larger quota of the operator's")
+        """Raises ResourceExhausted while the key has used its tokens of the minute up."""
         self._take(self._tokens, self._limits.tokens_per_minute, key, 1, 0, "tokens")
 
     def spend(self, key: ApiKey, tokens: int) -> None:
         """Notes the tokens of an answer."""
-        project = key.project or projects.DEFAULT
-        for owner, most in ((key.id, key.monthly_tokens), (project, self._of_projects.get(project, 0))):
-            used = self._of_month[owner] = self.this_month(owner) + tokens
-            if most and used >= NOTICE * most and owner not in self._warned:
-                self._warned.add(owner)
-                log.warning("key.budget_nearly_used", owner=owner, key=key.id, name=key.name, tokens=used, of=most)
         if self._limits.tokens_per_minute:
             self._bucket(self._tokens, self._limits.tokens_per_minute, key).level -= tokens
-
-    def this_month(self, owner: str) -> int:
-        """Tokens that a key or a project has used, at other gateways until the last refresh."""
-        self._turn()
-        return self._of_month.get(owner, 0)
-
-    async def refresh(self) -> None:
-        """Reads what was used at all gateways; an answer of the last second may not be in it yet. Raises
-        Unavailable."""
-        self._turn()
-        if self._monthly_tokens:
-            by_key = await self._monthly_tokens(self._month)
-            of_projects = Counter[str]()
-            for id, tokens in by_key.items():
-                of_projects[projects.project_of(id) or projects.DEFAULT] += tokens
-            self._of_month = {**by_key, **of_projects}
-
-    def _turn(self) -> None:
-        month = month_of(self._clock.now())
-        if month != self._month:
-            self._month = month
-            self._of_month.clear()
-            self._warned.clear()
 
     def _take(
         self, buckets: dict[str, _Bucket], per_minute: int, key: ApiKey, needed: int, taken: int, what: str

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
+from gateway_service.domain.keys.costs import Charge
 from gateway_service.domain.statistics.moments import Moments, Products
 from gateway_service.domain.statistics.strata import Strata
 from gateway_service.domain.traffic.exchange import Accepted, Choice, Exchange, Selection
@@ -29,8 +30,8 @@ class CompletionLog(Protocol):
         """
         ...
 
-    async def tokens_of_keys(self, month: str) -> Mapping[str, int]:
-        """Tokens of the prompts and completions of a month ("2026-11"), by the id of the key that asked; it outlasts
+    async def answers(self, since: datetime) -> Sequence[Charge]:
+        """Answers by key and version, since the begin of that day (UTC), each at the prices of its time. They outlast
         the records."""
         ...
 

@@ -1,14 +1,17 @@
 """A line of the request log: releases are judged by these, and feedback is attached to them."""
 
 import hashlib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from gateway_service.domain.keys.costs import Charge
 from gateway_service.domain.traffic.material import Material
 from gateway_service.domain.traffic.metrics import Metrics
 from ratchet_kit import projects
 from ratchet_kit.names import VersionRef
+from ratchet_kit.usage import Prices, Usage, priced
 
 MAX_KEPT_TEXT = 64 * 1024
 """Characters; longer answers are not kept for grading."""
@@ -105,3 +108,25 @@ class CompletionRecord:
             return None
         is_slow = self.latency > self.slow_after
         return None if self.left and not is_slow else is_slow
+
+
+def answers_of(records: Iterable[CompletionRecord], prices: Prices | None) -> Sequence[Charge]:
+    """Sums for the ledger, by key and version, at the operator's prices of now."""
+    found: dict[tuple[str, VersionRef], list[CompletionRecord]] = {}
+    for one in records:
+        found.setdefault((one.key_id, one.version), []).append(one)
+    return [
+        Charge.of_answers(
+            key_id,
+            version,
+            len(each),
+            priced(
+                Usage(
+                    prompt_tokens=sum(one.prompt_tokens for one in each),
+                    completion_tokens=sum(one.completion_tokens for one in each),
+                ),
+                prices,
+            ),
+        )
+        for (key_id, version), each in found.items()
+    ]

@@ -8,13 +8,17 @@ import math
 import os
 import secrets
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ratchet_kit import model_config
+from ratchet_kit.errors import InvalidArgument
 from ratchet_kit.logs import get_logger
 from ratchet_policies import (
+    Begun,
     ChatPrompt,
     Completion,
     Echo,
@@ -74,6 +78,7 @@ class VllmEngine:
         self._vocabulary = int(llm.model_config.get_vocab_size())
         self._longest_token = max(map(len, self._tokenizer.get_vocab()), default=1)
         """In characters of the vocabulary's own writing, which are never fewer than those of the text."""
+        self._stops = {*model_config.stops_of(Path(llm.model_config.model)), self._tokenizer.eos_token_id}
         self._infill = infill.infill_of(self._tokenizer)
         self._tools = tools.ToolParser(tool_parser, llm.model_config, self._tokenizer) if tool_parser else None
         self._prepared = ""
@@ -242,9 +247,7 @@ class VllmEngine:
         match wire.prompt_of(call):
             case TokenPrompt(given):
                 field, ids = "prompt.tokens.ids", list(given)
-                unknown = [token for token in ids if not 0 <= token < self._vocabulary]
-                if unknown:
-                    raise RequestRefused(field, self._unknown(unknown[0]))
+                self._require_known(field, ids)
             case TextPrompt(text, suffix):
                 field = "prompt.text"
                 self._require_length(field, text + suffix)
@@ -278,6 +281,11 @@ class VllmEngine:
         if least >= self.max_model_len:
             raise RequestRefused(field, over_length(least, self.max_model_len, at_least=True))
 
+    def _require_known(self, field: str, ids: Iterable[int]) -> None:
+        unknown = [token for token in ids if not 0 <= token < self._vocabulary]
+        if unknown:
+            raise RequestRefused(field, self._unknown(unknown[0]))
+
     def _unknown(self, token: int) -> str:
         return f"token {token} is not in the model's vocabulary of {self._vocabulary}"
 
@@ -289,12 +297,26 @@ class VllmEngine:
         offered = tools.offered(chat.tools) if chat.tools else None
         try:
             with time_limit(_TEMPLATE_SECONDS):
+                if chat.begun is not None:
+                    return self._go_on(chat.begun, conversation, tools=offered, chat_template=own)
                 text = rendering.rendered(self._tokenizer, conversation, tools=offered, chat_template=own)
+        except RequestRefused:
+            raise
         except Exception as error:  # a template is a program of the model's author and may raise anything
             reason = str(error) or type(error).__name__
             raise RequestRefused("prompt.chat.messages", f"the chat template refuses them: {reason}") from error
         self._require_length("prompt.chat", text)
         return rendering.tokens(self._tokenizer, text)
+
+    def _go_on(self, begun: Begun, conversation: rendering.Conversation, **options: Any) -> list[int]:
+        self._require_known("prompt.chat.begun.token_ids", begun.ids)
+        # Long texts are refused before their tokens are counted, as `_require_length` does.
+        self._require_length("prompt.chat", "".join(str(one["content"]) for one in conversation[begun.messages :]))
+        try:
+            new = rendering.following(self._tokenizer, conversation, begun.messages, begun.ids, self._stops, **options)
+        except InvalidArgument as error:
+            raise RequestRefused("prompt.chat.begun", error.message) from error
+        return [*begun.ids, *new]
 
     def _sampling(
         self, sampling: Sampling, prompt_tokens: int, stream: bool, reader: tools.CallReader | None
@@ -304,9 +326,7 @@ class VllmEngine:
         from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
 
         for field, tokens in (("stop_token_ids", sampling.stop_token_ids), ("logit_bias", sampling.logit_bias)):
-            unknown = [token for token in tokens if not 0 <= token < self._vocabulary]
-            if unknown:
-                raise RequestRefused(f"sampling.{field}", self._unknown(unknown[0]))
+            self._require_known(f"sampling.{field}", tokens)
         room = self.max_model_len - prompt_tokens
         wanted = room if sampling.max_tokens is None else max(1, sampling.max_tokens)  # vLLM makes one at least
         if sampling.must_fit and wanted > room:

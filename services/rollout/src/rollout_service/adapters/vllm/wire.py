@@ -11,7 +11,7 @@ from typing import Literal, TypeVar
 import msgspec
 
 from ratchet_kit.work import Priority
-from ratchet_policies import ChatPrompt, Completion, Echo, Prompt, Sampling, TextPrompt, TokenPrompt, Tools
+from ratchet_policies import Begun, ChatPrompt, Completion, Echo, Prompt, Sampling, TextPrompt, TokenPrompt, Tools
 from ratchet_problems import Message
 from rollout_service.domain.generation import EngineOutput, GenerationRequest
 from rollout_service.domain.policy import Dtype
@@ -71,6 +71,7 @@ class Generate(msgspec.Struct, tag="generate", frozen=True):
     tools: Tools | None = None
     suffix: str = ""
     chat_template: str = ""
+    begun: Begun | None = None
 
 
 class PrepareChanges(msgspec.Struct, tag="prepare_changes", frozen=True):
@@ -148,15 +149,21 @@ def generate_call(request: GenerationRequest, stream: bool) -> Generate:
             return Generate(request.sampling, stream, priority, token_ids=tuple(ids))
         case TextPrompt(text, suffix):
             return Generate(request.sampling, stream, priority, text=text, suffix=suffix)
-        case ChatPrompt(messages, tools, template):
-            return Generate(request.sampling, stream, priority, messages=messages, tools=tools, chat_template=template)
+        case ChatPrompt(messages, tools, template, begun):
+            return Generate(
+                *(request.sampling, stream, priority),
+                messages=messages,
+                tools=tools,
+                chat_template=template,
+                begun=begun,
+            )
 
 
 def prompt_of(call: Generate) -> Prompt:
     if call.token_ids is not None:
         return TokenPrompt(call.token_ids)
     if call.messages is not None:
-        return ChatPrompt(call.messages, call.tools, call.chat_template)
+        return ChatPrompt(call.messages, call.tools, call.chat_template, call.begun)
     return TextPrompt(call.text or "", call.suffix)
 
 

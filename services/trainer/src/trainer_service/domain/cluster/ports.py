@@ -1,6 +1,6 @@
 """The ports of the cluster: where jobs run, and where their policies are loaded."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -64,6 +64,10 @@ class PolicyHost(Protocol):
 
     def places(self) -> int | None:
         """How many policies of runs it may hold at a time, those that are loaded included. None: not known now."""
+        ...
+
+    def gpu_memory(self) -> Mapping[str, int]:
+        """Bytes that its engines may take of each GPU, by the GPU's UUID, as far as it is known."""
         ...
 
     async def release(self, id: RunId, attempt: int) -> None:

@@ -176,12 +176,13 @@ def too_large(training: Training, passes: Passes, limit: int) -> str:
     else:
         change = _with_fewer_bytes(training, limit)
     scoring = f", {_gib(training.reward_model_bytes)} of them the reward model's" if training.reward_model_bytes else ""
+    shared = " (RATCHET_ROLLOUT_GPU_MEMORY_UTILIZATION says what engines take of it)" if where == "a GPU" else ""
     millions = f"{training.shape.parameters / 1e6:.0f} million"
     trained = "what LoRA learns" if training.lora_rank else "their gradients and the optimizer's state"
     return (
         f"training takes about {_gib(needed)} of {where}, and a run may take {_gib(limit)}: {_gib(kept)} for"
         f" {millions} parameters and {trained}{scoring}, and {_gib(needed - kept)} for"
-        f" passes of {passes.tokens} tokens; {change}, or raise RATCHET_TRAINER_MEMORY_GIB"
+        f" passes of {passes.tokens} tokens; {change}, or raise RATCHET_TRAINER_MEMORY_GIB{shared}"
     )
 
 

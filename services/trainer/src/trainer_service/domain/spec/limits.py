@@ -1,6 +1,7 @@
 """What this service can run: the bounds that a spec has to keep within."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from ratchet_kit.usage import Prices
 
@@ -18,6 +19,8 @@ class Limits:
     """Of the loggers, those that this service sends runs to (tracking.py); verl writes for the others."""
     memory_bytes: int | None = None
     """What a run may take: on CPU of this machine, on CUDA of one GPU. None: not known, and nothing is refused."""
+    gpus: Mapping[str, int] = field(default_factory=dict)
+    """Bytes of each GPU by its UUID, from which `memory_bytes` follows; none: it is as it stands."""
     cores: int | None = 2
     """Of the machine; None: not known."""
     activation_bytes: int = 4
@@ -31,3 +34,9 @@ class Limits:
     """Sequences per step: batch_size times group_size."""
     max_tokens: int = 131_072
     """Prompt and response together."""
+
+    def beside(self, engines: Mapping[str, int]) -> "Limits":
+        """The limits beside engines that may take these bytes of the GPUs, by UUID."""
+        if not self.gpus:
+            return self
+        return replace(self, memory_bytes=min(size - engines.get(uuid, 0) for uuid, size in self.gpus.items()))

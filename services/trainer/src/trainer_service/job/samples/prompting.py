@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ratchet_problems import Message, Problem, rendering
+from ratchet_problems.messages import records
 from ratchet_problems.prompting import OWN_PROMPTING, Form, Prompt
-from trainer_service.job.samples.endings import Ending, ending, rendered, written_after
+from trainer_service.job.samples.endings import Ending, ending, refusals, rendered
 
 _PLAIN = "".join(sorted({*string.punctuation, " "} - {*"%$\\'"}))
 
@@ -78,13 +79,10 @@ def reply_ids(
     """The tokens between an answer (its tokens) to `messages` and the next answer, as the model's chat template writes
     them. Where the answer ended in another way than the template's, that comes after it. Raises InvalidArgument where
     the template loses the answer's place."""
-    after = written_after(tokenizer, messages, replies)
-    there = list(ending.written)
-    if there and there in (list(answer[-len(there) :]), list(answer[-len(there) - 1 : -1])):
-        after = after.removeprefix(tokenizer.decode(there))
-    else:
-        after = after.removeprefix(tokenizer.decode(answer[-1:]))
-    return rendering.tokens(tokenizer, after)
+    chat = records([*messages, Message("assistant", "answer"), *replies])
+    stops = {*ending.written[-1:], *ending.tokens[-1:]}
+    with refusals([*messages, *replies]):
+        return rendering.following(tokenizer, chat, len(messages) + 1, answer, stops)
 
 
 def conversation_ids(tokenizer: Any, messages: Sequence[Message], answer: str) -> list[int]:

@@ -5,6 +5,7 @@ goes with it. `HELD`: the functions that it replaces or rests on, by a hash of t
 import os
 
 from trainer_service.verl.rank.patches import (
+    checkpoints_of_any_ranks,
     cpu,
     gathered_head,
     head_of_used_tokens,
@@ -36,6 +37,7 @@ EVERYWHERE = (
     seeded_lora,
     learning_rates,
     reported_learning_rate,
+    checkpoints_of_any_ranks,
 )
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import verl.workers.config.model
 
-from trainer_service.job.samples.endings import base_config, stops_of, vocabulary
+from ratchet_kit.model_config import base_config, stops_of
+from trainer_service.job.samples.endings import vocabulary
 
 HELD = {"verl.workers.config.model:HFModelConfig.__post_init__": "a18620cfff22adeb"}
 

@@ -10,9 +10,9 @@ from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from gateway_service.rest.errors import invalid_body
 from ratchet_kit import json_text
 from ratchet_kit.errors import InvalidArgument
+from ratchet_sessions.doors.errors import invalid_body
 
 B = TypeVar("B", bound=BaseModel)
 

@@ -8,12 +8,12 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, 
 from pydantic_core import PydanticCustomError
 
 import ratchet_problems
-from gateway_service.rest.numbers import Number, Whole, WholeKey
-from gateway_service.rest.openai_tools import Call, OfferedTools, ToolChoice, to_tools
-from gateway_service.rest.parameters import refuse_unsupported
-from gateway_service.rest.texts import A_LIST, A_TEXT, TEXT_OR_LIST, Text, text_only
 from ratchet_kit.errors import invalid
 from ratchet_policies import ChatPrompt, Prompt, Sampling, TextPrompt, TokenPrompt
+from ratchet_sessions.doors.numbers import Number, Whole, WholeKey
+from ratchet_sessions.doors.openai_tools import Call, OfferedTools, ToolChoice, to_tools
+from ratchet_sessions.doors.parameters import refuse_unsupported
+from ratchet_sessions.doors.texts import A_LIST, A_TEXT, TEXT_OR_LIST, Text, text_only
 
 IGNORED = frozenset(
     (

@@ -7,14 +7,13 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from gateway_service.domain.completions.completion import CompletionResponse, ResponseDelta
-from gateway_service.rest import sse
-from gateway_service.rest.blocks import Block, Blocks, Change, Closed, Grown, Opened, blocks_of
-from gateway_service.rest.completing import Piece
-from gateway_service.rest.errors import RESPONSES_PARAMS, openai_error_body
-from gateway_service.rest.responses_requests import FunctionTool, NamedFunction, ResponsesRequest, TextConfig
 from ratchet_kit.errors import RatchetError
 from ratchet_policies import FinishReason
+from ratchet_sessions.doors import sse
+from ratchet_sessions.doors.answers import Answer, AnswerPiece, Piece
+from ratchet_sessions.doors.blocks import Block, Blocks, Change, Closed, Grown, Opened, blocks_of
+from ratchet_sessions.doors.errors import RESPONSES_PARAMS, openai_error_body
+from ratchet_sessions.doors.responses_requests import FunctionTool, NamedFunction, ResponsesRequest, TextConfig
 
 State = Literal["in_progress", "completed", "incomplete"]
 
@@ -100,7 +99,7 @@ class Writer:
         self._completion_tokens = 0
         self._events = 0
 
-    def whole(self, replies: Sequence[CompletionResponse]) -> ResponseObject:
+    def whole(self, replies: Sequence[Answer]) -> ResponseObject:
         (reply,) = replies
         self._id, self._version = reply.id, str(reply.version)
         self._blocks = blocks_of(reply.generation.completions[0])
@@ -173,7 +172,7 @@ class Writer:
     def _name(self, block: Block) -> str:
         return f"{'fc' if block.is_call else 'msg'}_{self._id}_{block.index}"
 
-    def _changes(self, piece: ResponseDelta) -> str:
+    def _changes(self, piece: AnswerPiece) -> str:
         self._prompt_tokens += piece.delta.prompt_tokens
         self._completion_tokens += len(piece.delta.completion.token_ids)
         return "".join(text for change in self._blocks.add(piece.delta.completion) for text in self._change(change))

@@ -4,8 +4,8 @@ from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from gateway_service.rest.errors import NOT_HERE, UnsupportedParameter
 from ratchet_kit.errors import FieldViolation, InvalidArgument
+from ratchet_sessions.doors.errors import NOT_HERE, UnsupportedParameter
 
 
 def refuse_unsupported(

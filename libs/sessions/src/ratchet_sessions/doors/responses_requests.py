@@ -7,15 +7,15 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, Tag
 
-from gateway_service.rest.conversations import joined
-from gateway_service.rest.numbers import Number, Whole
-from gateway_service.rest.openai_requests import MAX_INT32, MAX_MESSAGES, MAX_PARTS, TextFormat
-from gateway_service.rest.openai_tools import MAX_TOOLS, Mode, Name, tools_of
-from gateway_service.rest.parameters import refuse_unsupported
-from gateway_service.rest.texts import A_LIST, A_TEXT, TEXT_OR_LIST, Schema, Text, of_kind, read_by, text_only
 from ratchet_kit.errors import invalid
 from ratchet_policies import ChatPrompt, Sampling, Tool
 from ratchet_problems import Message, ToolCall
+from ratchet_sessions.doors.conversations import joined
+from ratchet_sessions.doors.numbers import Number, Whole
+from ratchet_sessions.doors.openai_requests import MAX_INT32, MAX_MESSAGES, MAX_PARTS, TextFormat
+from ratchet_sessions.doors.openai_tools import MAX_TOOLS, Mode, Name, tools_of
+from ratchet_sessions.doors.parameters import refuse_unsupported
+from ratchet_sessions.doors.texts import A_LIST, A_TEXT, TEXT_OR_LIST, Schema, Text, of_kind, read_by, text_only
 
 IGNORED = frozenset(
     (

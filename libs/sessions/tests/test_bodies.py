@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from gateway_service.rest import bodies
-from gateway_service.rest.openai_requests import ChatRequest, TextRequest
+from ratchet_sessions.doors import bodies
+from ratchet_sessions.doors.openai_requests import ChatRequest, TextRequest
 
 MANY = bodies.MAX_VALUES + 1
 

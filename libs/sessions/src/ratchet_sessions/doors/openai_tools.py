@@ -7,9 +7,9 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
 import ratchet_problems
-from gateway_service.rest.texts import Schema, Text
 from ratchet_kit.errors import invalid
 from ratchet_policies import Tool, Tools
+from ratchet_sessions.doors.texts import Schema, Text
 
 MAX_TOOLS = 128
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]

@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from gateway_service.domain.completions.completion import CompletionResponse
 from ratchet_policies import Completion, Echo, FinishReason, TokenCandidate
 from ratchet_problems import ToolCall
+from ratchet_sessions.doors.answers import Answer
 
 FINISH_REASONS = {
     FinishReason.UNFINISHED: None,
@@ -124,7 +124,7 @@ class ModelList(BaseModel):
     data: list[ModelCard]
 
 
-def chat_whole(answers: Sequence[CompletionResponse], created: int) -> ChatCompletion:
+def chat_whole(answers: Sequence[Answer], created: int) -> ChatCompletion:
     (answer,) = answers
     return ChatCompletion(
         id=answer.id,
@@ -144,7 +144,7 @@ def chat_whole(answers: Sequence[CompletionResponse], created: int) -> ChatCompl
     )
 
 
-def text_whole(answers: Sequence[CompletionResponse], created: int) -> TextCompletion:
+def text_whole(answers: Sequence[Answer], created: int) -> TextCompletion:
     """The choices of the first prompt, then those of the next."""
     first = answers[0]
     choices: list[TextChoice] = []
@@ -203,7 +203,7 @@ def text_delta(choice: Completion, index: int, offset: int, opens: bool) -> dict
 class Shape:
     """How one endpoint writes an answer."""
 
-    whole: Callable[[Sequence[CompletionResponse], int], ChatCompletion | TextCompletion]
+    whole: Callable[[Sequence[Answer], int], ChatCompletion | TextCompletion]
     chunk: str
     delta: Callable[[Completion, int, int, bool], Mapping[str, Any]]
     """Of a piece, its choice's index, the characters that came before it, and whether it is the choice's first."""
@@ -213,7 +213,7 @@ CHAT = Shape(chat_whole, "chat.completion.chunk", chat_delta)
 TEXT = Shape(text_whole, "text_completion", text_delta)
 
 
-def _usage(answers: Sequence[CompletionResponse]) -> Usage:
+def _usage(answers: Sequence[Answer]) -> Usage:
     prompt = sum(answer.generation.prompt_tokens for answer in answers)
     return Usage.of(prompt, sum(answer.completion_tokens for answer in answers))
 

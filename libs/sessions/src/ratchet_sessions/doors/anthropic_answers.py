@@ -8,13 +8,12 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 from pydantic_core import to_json
 
-from gateway_service.domain.completions.completion import CompletionResponse
-from gateway_service.rest import sse
-from gateway_service.rest.blocks import Block, Blocks, Change, Closed, Grown, Opened, blocks_of
-from gateway_service.rest.completing import Piece
-from gateway_service.rest.errors import anthropic_error_body
 from ratchet_kit.errors import RatchetError
 from ratchet_policies import FinishReason
+from ratchet_sessions.doors import sse
+from ratchet_sessions.doors.answers import Answer, Piece
+from ratchet_sessions.doors.blocks import Block, Blocks, Change, Closed, Grown, Opened, blocks_of
+from ratchet_sessions.doors.errors import anthropic_error_body
 
 
 class Text(BaseModel):
@@ -57,7 +56,7 @@ class Writer:
         self._prompt_tokens = 0
         self._completion_tokens = 0
 
-    def whole(self, replies: Sequence[CompletionResponse]) -> MessageObject:
+    def whole(self, replies: Sequence[Answer]) -> MessageObject:
         (reply,) = replies
         blocks = blocks_of(reply.generation.completions[0])
         return MessageObject(

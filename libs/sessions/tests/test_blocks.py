@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from gateway_service.rest.blocks import Blocks, Closed, Grown, Opened, blocks_of
 from ratchet_policies import Completion, FinishReason
 from ratchet_problems import ToolCall
+from ratchet_sessions.doors.blocks import Blocks, Closed, Grown, Opened, blocks_of
 
 STOP = FinishReason.STOP
 

@@ -1,0 +1,270 @@
+"""An episode's door: an HTTP server on loopback that speaks OpenAI's and Anthropic's APIs, answers with policies of
+rollout-service, and records each call into the episode's session.
+
+    session = Session()
+    async with opened(Door(session, {"": Seat(engine, policy.name, sampling)})) as door:
+        subprocess.run(command, env={"OPENAI_BASE_URL": f"{door.url}/v1", "OPENAI_API_KEY": door.key})
+    session.paths()
+"""
+
+import asyncio
+import hmac
+import secrets
+from collections import defaultdict
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import cast
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from ratchet_kit.errors import InvalidArgument, NotFound, RatchetError, Unauthenticated
+from ratchet_kit.http_server import HttpServer, while_connected
+from ratchet_kit.ids import new_id
+from ratchet_kit.times import Clock, SystemClock
+from ratchet_policies import (
+    ChatPrompt,
+    Completion,
+    Delta,
+    FinishReason,
+    Generation,
+    PolicyEngine,
+    Sampling,
+    joined,
+    require_whole,
+)
+from ratchet_problems import Message
+from ratchet_sessions.doors import anthropic_answers, bodies, errors, openai_answers, responses_answers, sse
+from ratchet_sessions.doors.access import key_of, limited
+from ratchet_sessions.doors.answers import Answer, Piece, Writer, seconds
+from ratchet_sessions.doors.anthropic_requests import MessagesRequest
+from ratchet_sessions.doors.blocks import blocks_of
+from ratchet_sessions.doors.conversations import text_of
+from ratchet_sessions.doors.openai_requests import ChatRequest
+from ratchet_sessions.doors.openai_writer import Writer as ChatWriter
+from ratchet_sessions.doors.responses_requests import ResponsesRequest
+from ratchet_sessions.session import Asked, Branch, Origin, Session, Why
+
+_GRACE = timedelta(seconds=2)
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """Who answers for a role."""
+
+    engine: PolicyEngine
+    policy: str
+    sampling: Sampling = field(default_factory=Sampling)
+    """How tokens are drawn, whatever the program asks for. Its own are the ends of an answer (`max_tokens`, the smaller
+    of both, and `stop`), the form that an answer follows, and their number."""
+    policy_id: str = ""
+    """The weights that must answer; empty: those that are loaded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A piece of an answer, as the doors write one."""
+
+    id: str
+    version: str
+    delta: Delta
+
+
+@dataclass(frozen=True, slots=True)
+class ToldWhole:
+    id: str
+    version: str
+    generation: Generation
+
+    @property
+    def completion_tokens(self) -> int:
+        return sum(len(one.token_ids) for one in self.generation.completions)
+
+
+class Door:
+    """An ASGI application. Who calls it needs `key`, which is this door's alone."""
+
+    def __init__(self, session: Session, seats: Mapping[str, Seat], clock: Clock = SystemClock()) -> None:
+        """`seats`: by role, the name that the program gives a model. A seat named "" answers for every other name."""
+        self.key = secrets.token_urlsafe(24)
+        self.url = ""
+        """Set while it is open."""
+        self._session = session
+        self._seats = seats
+        self._clock = clock
+        self._endpoints = {
+            ("POST", "/v1/chat/completions"): self._chat,
+            ("POST", "/v1/responses"): self._responses,
+            ("POST", "/v1/messages"): self._messages,
+            ("GET", "/v1/models"): self._models,
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        request = Request(scope, limited(receive))
+
+        async def answer() -> Response:
+            if not hmac.compare_digest(key_of(scope).encode(), self.key.encode()):
+                raise Unauthenticated("this door needs its episode's key")
+            endpoint = self._endpoints.get((scope["method"], scope["path"]))
+            if endpoint is None:
+                raise HTTPException(404)
+            return await endpoint(request)
+
+        response = await errors.answered(request, answer)
+        await response(scope, request.receive, send)
+
+    async def _chat(self, http: Request) -> Response:
+        body = await bodies.read_as(http, ChatRequest)
+        body.refuse_unsupported()
+        prompt, sampling = cast(ChatPrompt, body.prompts()[0]), body.sampling()
+        writer = ChatWriter(openai_answers.CHAT, seconds(self._clock.now()), sampling.n, body.with_usage)
+        return await self._answer(http, body.model, prompt, sampling, writer, _as_chat, stream=bool(body.stream))
+
+    async def _responses(self, http: Request) -> Response:
+        body = await bodies.read_as(http, ResponsesRequest)
+        body.refuse_unsupported()
+        writer = responses_answers.Writer(body, seconds(self._clock.now()))
+        prompt, sampling = body.prompt(), body.sampling()
+        return await self._answer(http, body.model, prompt, sampling, writer, _as_blocks, stream=bool(body.stream))
+
+    async def _messages(self, http: Request) -> Response:
+        body = await bodies.read_as(http, MessagesRequest)
+        body.refuse_unsupported()
+        writer, prompt, sampling = anthropic_answers.Writer(), body.prompt(), body.sampling()
+        return await self._answer(http, body.model, prompt, sampling, writer, _as_blocks, stream=bool(body.stream))
+
+    async def _models(self, http: Request) -> Response:
+        created = seconds(self._clock.now())
+        cards = [openai_answers.ModelCard(id=role, created=created) for role in self._seats if role]
+        return Response(openai_answers.ModelList(data=cards).model_dump_json(), media_type="application/json")
+
+    async def _answer(
+        self,
+        http: Request,
+        role: str,
+        prompt: ChatPrompt,
+        sampling: Sampling,
+        writer: Writer,
+        sent_back: Callable[[Completion], Message],
+        *,
+        stream: bool,
+    ) -> Response:
+        pieces = self._pieces(Asked(role, prompt.messages, prompt.tools), sampling, sent_back)
+        if not stream:
+            whole = await while_connected(http.receive, _whole(pieces))
+            return Response(writer.whole([whole]).model_dump_json(by_alias=True), media_type="application/json")
+        started = await sse.started(http.receive, pieces)
+        return sse.EventStream(writer.events(await anext(started), started))
+
+    async def _pieces(
+        self, asked: Asked, sampling: Sampling, sent_back: Callable[[Completion], Message]
+    ) -> AsyncGenerator[Piece]:
+        """The answer is recorded before the program has all of it: its next call may come at once."""
+        seat = self._seats.get(asked.role) or self._seats.get("")
+        if seat is None:
+            raise NotFound(f"this episode has no model {asked.role}: it has {', '.join(self._seats)}")
+        begin, id, wanted = self._clock.now(), new_id("cmp"), _drawn(seat.sampling, sampling)
+        made: defaultdict[int, list[Completion]] = defaultdict(list)
+        prompt_ids: Sequence[int] = ()
+        recorded = False
+        try:
+            origin = self._session.origin(asked)
+            async with aclosing(self._deltas(seat, asked, origin, wanted)) as deltas:
+                async for origin, delta in deltas:
+                    made[delta.completion.index].append(delta.completion)
+                    prompt_ids = prompt_ids or delta.prompt_ids
+                    if sum(one[-1].finish_reason is not FinishReason.UNFINISHED for one in made.values()) == wanted.n:
+                        answers = [joined(made[index]) for index in sorted(made)]
+                        require_whole(answers)
+                        for one in answers:
+                            end = self._clock.now()
+                            self._session.record(
+                                asked, origin, sent_back(one), one, prompt_ids, delta.policy_id, begin, end
+                            )
+                        recorded = True
+                    yield Piece(0, Told(id, asked.role, delta))
+        except BaseException as error:
+            if not recorded:
+                reason = error.message if isinstance(error, RatchetError) else "the program left amid the answer"
+                self._session.fail(asked.role, reason, begin, self._clock.now())
+            raise
+
+    async def _deltas(
+        self, seat: Seat, asked: Asked, origin: Origin, sampling: Sampling
+    ) -> AsyncGenerator[tuple[Origin, Delta]]:
+        """Where the template cannot go on from the answer, the conversation is rendered anew: a branch."""
+        prompt = ChatPrompt(asked.messages, asked.tools, begun=origin.begun)
+        started = False
+        try:
+            async with aclosing(seat.engine.stream(seat.policy, seat.policy_id, prompt, sampling)) as deltas:
+                async for delta in deltas:
+                    started = True
+                    yield origin, delta
+        except InvalidArgument as error:
+            if started or origin.begun is None or not any(v.field == "prompt.chat.begun" for v in error.violations):
+                raise
+            origin = Origin(branch=Branch(Why.TEMPLATE, origin.parent, origin.begun.messages))
+            async with aclosing(self._deltas(seat, asked, origin, sampling)) as deltas:
+                async for one in deltas:
+                    yield one
+
+
+@asynccontextmanager
+async def opened(door: Door) -> AsyncIterator[Door]:
+    """Serves on a free port of loopback until the block ends."""
+    server, stop = HttpServer(door, "127.0.0.1", 0, _GRACE), asyncio.Event()
+    door.url = server.url
+    serving = asyncio.create_task(server.run(stop))
+    try:
+        yield door
+    finally:
+        stop.set()
+        await serving
+        door.url = ""
+
+
+async def _whole(pieces: AsyncGenerator[Piece]) -> Answer:
+    made: defaultdict[int, list[Completion]] = defaultdict(list)
+    first: Told | None = None
+    async with aclosing(pieces):
+        async for one in pieces:
+            told = cast(Told, one.piece)
+            first = first or told
+            made[told.delta.completion.index].append(told.delta.completion)
+    assert first is not None, "an answer has a piece"
+    completions = tuple(joined(made[index]) for index in sorted(made))
+    delta = first.delta
+    return ToldWhole(first.id, first.version, Generation(completions, delta.policy_id, delta.prompt_tokens))
+
+
+def _drawn(seat: Sampling, program: Sampling) -> Sampling:
+    limits = [limit for limit in (seat.max_tokens, program.max_tokens) if limit is not None]
+    return replace(
+        seat,
+        logprobs=True,
+        max_tokens=min(limits, default=None),
+        stop=(*seat.stop, *program.stop),
+        n=program.n,
+        top_logprobs=program.top_logprobs,
+        json_schema=program.json_schema,
+        must_fit=False,
+    )
+
+
+def _as_chat(completion: Completion) -> Message:
+    """The answer as a program sends it back in OpenAI's chats."""
+    return Message("assistant", completion.text, completion.tool_calls)
+
+
+def _as_blocks(completion: Completion) -> Message:
+    """As in Anthropic's API and OpenAI's Responses: a row of texts and calls."""
+    made = blocks_of(completion).made
+    ids = {block.call_id for block in made if block.is_call}
+    calls = tuple(call for call in completion.tool_calls if call.id in ids)
+    return Message("assistant", text_of(block.text for block in made if not block.is_call), calls)

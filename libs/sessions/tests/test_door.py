@@ -1,0 +1,212 @@
+"""An episode's door, with the official clients unmodified."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import openai
+import pytest
+
+from ratchet_policies import FinishReason, Sampling
+from ratchet_problems import Message
+from ratchet_sessions import Session, Why
+from ratchet_sessions.door import Door, Seat, opened
+
+from .engine import POLICY, MemoryEngine, call
+
+TOOLS: Any = [{"type": "function", "function": {"name": "run", "parameters": {"type": "object"}}}]
+ASKED: Any = [{"role": "user", "content": "Say 日本語 👩‍💻."}]
+
+
+class Episode:
+    def __init__(self) -> None:
+        self.engine, self.session = MemoryEngine(), Session()
+        seat = Seat(self.engine, "p", Sampling(temperature=0.7, max_tokens=100))
+        self.door = Door(self.session, {"": seat})
+
+    @property
+    def client(self) -> openai.AsyncOpenAI:
+        return openai.AsyncOpenAI(base_url=f"{self.door.url}/v1", api_key=self.door.key, max_retries=0)
+
+    def check(self) -> None:
+        """Each sampled token stands in the paths as the engine drew it."""
+        for path in self.session.paths():
+            for index in path.calls:
+                made = self.session.calls[index]
+                sample = next(one for one in self.engine.samples if one.log_probs == made.log_probs)
+                place = path.sampled.index(index)
+                end = place + len(sample.token_ids)
+                assert path.ids[:place] == sample.prompt_ids
+                assert path.ids[place:end] == sample.token_ids
+                assert path.log_probs[place:end] == sample.log_probs
+                assert path.sampled.count(index) == len(sample.token_ids)
+
+
+@pytest.fixture
+async def episode() -> AsyncIterator[Episode]:
+    made = Episode()
+    async with opened(made.door):
+        yield made
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_chat_goes_on_from_the_tokens_that_were_sampled(episode: Episode, stream: bool) -> None:
+    episode.engine.says = [Message("assistant", "日本語 👩‍💻 it is"), Message("assistant", "done")]
+    chat = list(ASKED)
+    for text in ("more", "end"):
+        if stream:
+            pieces = [
+                piece
+                async for piece in await episode.client.chat.completions.create(
+                    model="m", messages=chat, stream=True, stream_options={"include_usage": True}
+                )
+            ]
+            answer = "".join(one.choices[0].delta.content or "" for one in pieces if one.choices)
+            assert pieces[-1].usage is not None
+        else:
+            made = await episode.client.chat.completions.create(model="m", messages=chat)
+            answer = made.choices[0].message.content or ""
+            assert made.model == "m"
+        chat += [{"role": "assistant", "content": answer}, {"role": "user", "content": text}]
+    first, second = episode.session.calls
+    assert second.origin.parent == 0
+    assert second.prompt_ids[: len(first.ids)] == first.ids
+    assert [first.asked.role, first.policy_id, first.finish_reason] == ["m", POLICY, FinishReason.STOP]
+    assert {index: branch.why for index, branch in episode.session.branches.items()} == {0: Why.FIRST}
+    (path,) = episode.session.paths()
+    assert path.calls == (0, 1)
+    episode.check()
+
+
+async def test_calls_of_tools_go_on_whatever_the_program_makes_of_their_arguments(episode: Episode) -> None:
+    episode.engine.says = [Message("assistant", "", (call(0, b=1, a="é"), call(1)))]
+    made = await episode.client.chat.completions.create(model="m", messages=ASKED, tools=TOOLS)
+    sent = made.choices[0].message.model_dump(exclude_none=True)
+    assert made.choices[0].finish_reason == "tool_calls"
+    sent["tool_calls"][0]["function"]["arguments"] = '{ "a":"é",\n "b": 1 }'
+    results = [{"role": "tool", "tool_call_id": one["id"], "content": "3"} for one in sent["tool_calls"]]
+    await episode.client.chat.completions.create(
+        model="m", messages=[*ASKED, sent, *results], tools=TOOLS, tool_choice="required"
+    )
+    assert episode.session.calls[1].origin.parent == 0
+    episode.check()
+
+
+async def test_a_past_that_the_program_rewrote_begins_a_branch_that_says_where(episode: Episode) -> None:
+    create = episode.client.chat.completions.create
+    for _ in range(2):  # the same question again: two answers of one prompt
+        await create(model="m", messages=ASKED)
+    said: Any = [*ASKED, {"role": "assistant", "content": "yes"}, {"role": "user", "content": "more"}]
+    await create(model="m", messages=said)
+    await create(model="m", messages=[*ASKED, {"role": "assistant", "content": "no"}, said[2]])
+    await create(model="m", messages=said, tools=TOOLS)
+    await create(model="other", messages=said)
+    await create(model="other", messages=[*said, {"role": "assistant", "content": "yes"}, *ASKED], tools=TOOLS)
+    named = {index: (branch.why, branch.call, branch.message) for index, branch in episode.session.branches.items()}
+    assert named == {
+        0: (Why.FIRST, None, 0),
+        1: (Why.SHORTENED, 0, 1),
+        3: (Why.REWRITTEN, 2, 1),
+        4: (Why.SHORTENED, 2, 3),
+        5: (Why.FIRST, None, 0),
+        6: (Why.TOOLS, 5, 4),
+    }
+    assert episode.session.calls[2].origin.parent == 1  # the newest of equals
+    episode.check()
+
+
+async def test_where_the_template_cannot_go_on_a_branch_says_so(episode: Episode) -> None:
+    episode.engine.form = "starter"  # writes no calls
+    episode.engine.says = [Message("assistant", "", (call(0),))]
+    made = await episode.client.chat.completions.create(model="m", messages=ASKED, tools=TOOLS)
+    sent: Any = made.choices[0].message.model_dump(exclude_none=True)
+    result: Any = {"role": "tool", "tool_call_id": "call00000", "content": "3"}
+    await episode.client.chat.completions.create(model="m", messages=[*ASKED, sent, result], tools=TOOLS)
+    branch = episode.session.branches[1]
+    assert (branch.why, branch.call, branch.message) == (Why.TEMPLATE, 0, 2)
+
+
+@pytest.mark.parametrize("lies", ["prompt", "log_probs", "aborted", "dies"])
+@pytest.mark.parametrize("stream", [False, True])
+async def test_what_is_no_sample_is_no_call(episode: Episode, lies: str, stream: bool) -> None:
+    chat: Any = [*ASKED, {"role": "assistant", "content": "yes"}, {"role": "user", "content": "more"}]
+    await episode.client.chat.completions.create(model="m", messages=ASKED)
+    episode.engine.lies = lies
+    with pytest.raises(openai.APIError):
+        made: Any = await episode.client.chat.completions.create(model="m", messages=chat, stream=stream)
+        if stream:
+            assert [piece async for piece in made]
+    assert len(episode.session.calls) == 1
+    assert [one.role for one in episode.session.failed] == ["m"]
+
+
+async def test_the_episode_draws_the_tokens_and_the_program_says_where_an_answer_ends(episode: Episode) -> None:
+    create = episode.client.chat.completions.create
+    made = await create(model="m", messages=ASKED, temperature=0, max_tokens=7, stop=["\n"], n=2, seed=3)
+    assert len(made.choices) == len(episode.session.calls) == 2
+    (wanted,) = episode.engine.samplings
+    assert wanted == replace(Sampling(temperature=0.7, logprobs=True), max_tokens=7, stop=("\n",), n=2)
+    await create(model="m", messages=ASKED, max_tokens=1000)
+    assert episode.engine.samplings[1].max_tokens == 100
+
+
+async def test_the_door_lets_nobody_in_without_its_key(episode: Episode) -> None:
+    stranger = openai.AsyncOpenAI(base_url=f"{episode.door.url}/v1", api_key="another", max_retries=0)
+    with pytest.raises(openai.AuthenticationError):
+        await stranger.chat.completions.create(model="m", messages=ASKED)
+    with pytest.raises(openai.NotFoundError):
+        await episode.client.embeddings.create(model="m", input="x")
+    with pytest.raises(openai.BadRequestError, match="messages"):
+        await episode.client.chat.completions.create(model="m", messages=[])
+    assert not episode.session.calls
+
+
+async def test_several_roles_have_seats_of_their_own() -> None:
+    engines = {name: MemoryEngine(form=form) for name, form in (("writer", "llama3"), ("reviewer", "gpt-oss"))}
+    session = Session()
+    async with opened(Door(session, {name: Seat(engine, name) for name, engine in engines.items()})) as door:
+        client = openai.AsyncOpenAI(base_url=f"{door.url}/v1", api_key=door.key, max_retries=0)
+        assert [model.id async for model in client.models.list()] == list(engines)
+        for name in engines:
+            await client.chat.completions.create(model=name, messages=ASKED)
+        with pytest.raises(openai.NotFoundError, match="no model other: it has writer, reviewer"):
+            await client.chat.completions.create(model="other", messages=ASKED)
+    assert [made.asked.role for made in session.calls] == list(engines)
+    assert all(len(engine.samples) == 1 for engine in engines.values())
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_responses_go_on_too(episode: Episode, stream: bool) -> None:
+    episode.engine.says = [Message("assistant", "I run.", (call(0, code="é"),)), Message("assistant", "日本")]
+    tools: Any = [{"type": "function", "name": "run", "parameters": {"type": "object"}}]
+    chat: Any = [{"role": "user", "content": "Go."}]
+    for _ in range(2):
+        made: Any = await episode.client.responses.create(model="m", input=chat, tools=tools, stream=stream)
+        if stream:
+            made = [event async for event in made][-1].response
+        chat += [item.model_dump(exclude_none=True) for item in made.output]
+        chat += [
+            {"type": "function_call_output", "call_id": item.call_id, "output": "3"}
+            for item in made.output
+            if item.type == "function_call"
+        ]
+    assert episode.session.calls[1].origin.parent == 0
+    episode.check()
+
+
+async def test_messages_go_on_too(episode: Episode) -> None:
+    episode.engine.says = [Message("assistant", "I run.", (call(0, code="é"),)), Message("assistant", "日本")]
+    chat: Any = [{"role": "user", "content": "Go."}]
+    body = {"model": "m", "max_tokens": 50, "tools": [{"name": "run", "input_schema": {"type": "object"}}]}
+    async with httpx.AsyncClient(base_url=episode.door.url, headers={"x-api-key": episode.door.key}) as client:
+        for _ in range(2):
+            made = (await client.post("/v1/messages", json=body | {"messages": chat})).raise_for_status().json()
+            results = [
+                {"type": "tool_result", "tool_use_id": block["id"], "content": "3"}
+                for block in made["content"]
+                if block["type"] == "tool_use"
+            ]
+            chat += [{"role": "assistant", "content": made["content"]}, {"role": "user", "content": results}]
+    assert episode.session.calls[1].origin.parent == 0
+    episode.check()
