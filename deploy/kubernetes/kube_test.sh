@@ -63,7 +63,12 @@ engine_services "$work" ratchet-test
 for image in "${SERVICES[@]/#/ratchet-test-}" "$REDIS_IMAGE" "$POSTGRES_IMAGE" "$S3_IMAGE"; do
   docker save "$image" | podman load --quiet >/dev/null
 done
-engine_stop "$work"
+if [ -n "${DOCKERD:-}" ]; then
+  # As podman names what it loads.
+  export REDIS_IMAGE=localhost/$REDIS_IMAGE:latest POSTGRES_IMAGE=localhost/$POSTGRES_IMAGE:latest S3_IMAGE=localhost/$S3_IMAGE:latest
+  engine_stop "$work"
+  unset DOCKERD
+fi
 
-RATCHET_KUBE_IMAGES=ratchet-test- .venvs/light/bin/pytest tests/kube -n 0 -x
+RATCHET_KUBE_IMAGES=localhost/ratchet-test- .venvs/light/bin/pytest tests/kube -n 0 -x
 say "passed"

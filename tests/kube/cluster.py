@@ -41,7 +41,7 @@ def podman(*arguments: str, text: str | None = None, check: bool = True) -> str:
 class Pod:
     name: str
     address: str
-    spec: Object = field(repr=False)
+    spec: Object = field(repr=False, compare=False)
 
     @property
     def container(self) -> Object:
@@ -72,8 +72,10 @@ class Pod:
     def end(self) -> None:
         """In order: preStop, SIGTERM, and SIGKILL after the grace period."""
         self.runs(*self.container["lifecycle"]["preStop"]["exec"]["command"])
-        podman("pod", "stop", "--time", str(self.spec["terminationGracePeriodSeconds"]), self.name)
-        podman("pod", "rm", self.name)
+        # Of a pod podman would stop the container with the network, too.
+        grace = str(self.spec["terminationGracePeriodSeconds"])
+        podman("stop", "--time", grace, f"{self.name}-{self.container['name']}")
+        podman("pod", "rm", "--force", self.name)
 
     def kill(self) -> None:
         podman("kill", "--signal", "KILL", f"{self.name}-{self.container['name']}")
@@ -107,6 +109,8 @@ class Cluster:
         self._secrets = {name: text for one in secrets for name, text in stored(one).items()}
         self._numbers = itertools.count()
         self._hosts = itertools.count(10)
+        self.serving: dict[str, list[Pod]] = {}
+        """Pods that are in their Service."""
         self.pods: dict[str, list[Pod]] = {name: [] for kind, name in self._objects if kind in WORKLOADS}
 
     def start(self) -> None:
@@ -159,6 +163,7 @@ class Cluster:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"not ready after {seconds:.0f} s: {', '.join(pod.name for pod in waiting)}")
             time.sleep(1)
+        self.serving |= {name: list(self.pods[name]) for name in names or self.pods}
 
     def roll(self, name: str) -> None:
         """Restarts as a Deployment does: a new pod is ready first, and an old one leaves its Service before it ends."""
@@ -166,6 +171,7 @@ class Cluster:
             new = self.add(name)
             self.wait(300, name)
             self.pods[name].remove(old)
+            self.serving[name].remove(old)
             old.end()
             print(f"{old.name} ended in order, {new.name} in its place")
 
@@ -180,9 +186,9 @@ class Service(socketserver.ThreadingTCPServer):
     daemon_threads = True
     request_queue_size = 128
 
-    def __init__(self, pods: list[Pod], port: int) -> None:
+    def __init__(self, cluster: Cluster, name: str, port: int) -> None:
         super().__init__(("127.0.0.1", 0), Connection)
-        self._pods, self._port, self._next = pods, port, itertools.count()
+        self._cluster, self._name, self._port, self._next = cluster, name, port, itertools.count()
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     @property
@@ -190,7 +196,7 @@ class Service(socketserver.ThreadingTCPServer):
         return f"http://127.0.0.1:{self.server_address[1]}"
 
     def connect(self) -> socket.socket:
-        pods = list(self._pods)
+        pods = list(self._cluster.serving[self._name])
         return socket.create_connection((pods[next(self._next) % len(pods)].address, self._port))
 
 

@@ -1,8 +1,6 @@
 """The pods of deploy/kubernetes in podman: services of the overlay `cpu`, beside stores of `single-node`."""
 
 import os
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -13,6 +11,7 @@ import fsspec
 import httpx
 import pytest
 
+from deploy.docker import check_platform
 from ratchet.common.v1 import model_pb2, problem_pb2
 from ratchet.eval.v1 import eval_pb2
 from ratchet_client import Client
@@ -25,7 +24,10 @@ PLACE = "ratchet/artifacts/starter"
 IMAGES = {"postgres": "POSTGRES_IMAGE", "redis": "REDIS_IMAGE", "s3": "S3_IMAGE"}
 """Variables that name another image of a store."""
 
-pytestmark = pytest.mark.skipif("RATCHET_KUBE_IMAGES" not in os.environ, reason="make kube-test brings the images")
+pytestmark = [
+    pytest.mark.skipif("RATCHET_KUBE_IMAGES" not in os.environ, reason="make kube-test brings the images"),
+    pytest.mark.timeout(1800),
+]
 
 
 def manifests() -> list[Object]:
@@ -58,14 +60,14 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def service(cluster: Cluster) -> Iterator[Service]:
-    with Service(cluster.pods["gateway"], 8080) as found:
+    with Service(cluster, "gateway", 8080) as found:
         yield found
         found.shutdown()
 
 
 @pytest.fixture(scope="module")
 def champion(cluster: Cluster, service: Service) -> model_pb2.VersionRef:
-    """A model in the bucket does all its work (check_platform.py)."""
+    """A model that came by the bucket."""
     keys = secrets()["ratchet"]
     store = fsspec.filesystem(
         "s3",
@@ -74,14 +76,19 @@ def champion(cluster: Cluster, service: Service) -> model_pb2.VersionRef:
         endpoint_url=f"http://{cluster.pods['s3'][0].address}:8333",
     )
     store.put(f"{ROOT}/models/starter/", f"{PLACE}/", recursive=True)
-    subprocess.run(
-        [sys.executable, ROOT / "deploy/docker/check_platform.py", f"s3://{PLACE}"], check=True, env=address(service)
-    )
-    return model_pb2.VersionRef(model="starter", number=1)
+    with caller(service) as client:
+        made = check_platform.register(client, f"s3://{PLACE}")
+        client.models.set_alias("starter", "champion", made.ref.number, reason="kube-test")
+    return made.ref
+
+
+def caller(service: Service) -> Client:
+    where = address(service)
+    return Client(where["RATCHET_URL"], where["RATCHET_API_KEY"], timeout_s=240)
 
 
 def address(service: Service) -> dict[str, str]:
-    return os.environ | {"RATCHET_URL": service.url, "RATCHET_API_KEY": secrets()["ratchet"]["admin.key"]}
+    return {"RATCHET_URL": service.url, "RATCHET_API_KEY": secrets()["ratchet"]["admin.key"]}
 
 
 def test_every_replica_runs(cluster: Cluster) -> None:
@@ -92,7 +99,7 @@ def test_every_replica_runs(cluster: Cluster) -> None:
 
 def test_the_sandbox_reaches_no_store(cluster: Cluster) -> None:
     def reaches(name: str, target: str) -> bool:
-        line = f"import socket; socket.create_connection(('{target}', 5432), timeout=3)"
+        line = f"import socket; socket.create_connection(('{target}', 5432), timeout=30)"
         return cluster.pods[name][0].runs("python", "-c", line)
 
     stores = (cluster.pods["postgres"][0].address, "postgres")
@@ -117,13 +124,12 @@ def test_a_killed_sandbox_costs_an_evaluation_nothing(
     problems, samples = 64, 4
     spec = eval_pb2.EvaluationSpec(
         model=model_pb2.ModelRef(version=champion),
-        problems=problem_pb2.ProblemSetRef(name="compose-test/test", limit=problems),
+        problems=problem_pb2.ProblemSetRef(name="composed/test", limit=problems),
         samples_per_problem=samples,
         k=[1],
         max_tokens=96,
     )
-    where = address(service)
-    with Client(where["RATCHET_URL"], where["RATCHET_API_KEY"], timeout_s=120) as client:
+    with caller(service) as client:
         made = client.evaluations.create(spec)
         while not client.evaluations.get(made.id).verdicts:
             time.sleep(0.1)
@@ -135,6 +141,15 @@ def test_a_killed_sandbox_costs_an_evaluation_nothing(
     assert sum(ended.verdicts.values()) == sum(
         ended.verdicts[v] for v in ("PASSED", "FAILED", "COMPILE_ERROR", "RUNTIME_ERROR", "TIME_LIMIT")
     )
+
+
+def test_the_platform_does_its_work(
+    service: Service, champion: model_pb2.VersionRef, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in Compose: a completion, evaluations, a run that makes a version, its gate."""
+    for name, value in address(service).items():
+        monkeypatch.setenv(name, value)
+    check_platform.main(f"s3://{PLACE}")
 
 
 class Load:
