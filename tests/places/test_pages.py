@@ -24,7 +24,7 @@ from ratchet_client.platform import Platform
 from ratchet_protos.http import rules
 method = platform_pb2.DESCRIPTOR.services_by_name["PlatformService"].methods_by_name["GetBuild"]
 print(rules(method)[0].path, "build" in vars(Platform))
-print(asyncio.run(PlatformServicer(None, None, None, None).GetBuild(platform_pb2.GetBuildRequest())).version)
+print(asyncio.run(PlatformServicer(None, None, None, None, None).GetBuild(platform_pb2.GetBuildRequest())).version)
 """
 
 
