@@ -32,7 +32,6 @@ ADD = Problem(id="add", prompt="Write add(a, b).", entry_point="add", tests=(Cal
         ({"entry_point": ""}, "entry_point"),
         ({"difficulty": 6}, "difficulty"),
         ({"difficulty": 0}, "difficulty"),
-        ({"tests": ()}, "tests"),
         ({"tests": (CallTest("[1", "2"),)}, "tests[0].args"),
         ({"tests": (CallTest("(1,)", "2"),)}, "tests[0].args"),
         ({"tests": (CallTest.of([1], 1), CallTest("[1]", "open('x')"))}, "tests[1].expected"),

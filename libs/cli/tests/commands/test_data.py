@@ -55,7 +55,7 @@ def test_what_cannot_be_added_is_refused_before_anything_is_sent(data: Any, tmp_
     for arguments, code, said in (
         (["set.jsonl"], 1, "no column is the prompt: map one of words, tests, such as prompt=words"),
         (["set.jsonl", "--map", "prompt"], 2, "--map prompt: write FIELD=COLUMN"),
-        (["set.jsonl", "--map", "prompt=words"], 1, "set.jsonl line 1: tests: is missing"),
+        (["set.jsonl", "--map", "prompt=words"], 1, "set.jsonl line 1: tests: must be there"),
         (["set.jsonl", "--name", "humaneval"], 2, "humaneval is the name of a public benchmark"),
         (["nothing.jsonl"], 2, "there is no file or folder"),
         (["none.jsonl"], 1, "none.jsonl holds no rows"),

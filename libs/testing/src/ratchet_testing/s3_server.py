@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from s3fs import S3FileSystem
+
 from ratchet_testing.ports import free_port
 
 BUCKET = "ratchet"
@@ -41,10 +43,12 @@ def s3_server(kept: Path | None = None) -> Iterator[dict[str, str]]:
         url = f"http://127.0.0.1:{ports['s3']}"
         try:
             _wait(f"{url}/{BUCKET}", process, log)
+            S3FileSystem.clear_instance_cache()  # fsspec's, which knows the server before this one
             yield {**KEYS, "AWS_ENDPOINT_URL": url}
         finally:
             process.kill()
             process.wait()
+            S3FileSystem.clear_instance_cache()
 
 
 def _wait(url: str, process: subprocess.Popen[bytes], log: Path) -> None:

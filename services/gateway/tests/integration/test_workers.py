@@ -85,7 +85,7 @@ def test_two_answer_on_one_port_and_one_that_is_killed_comes_back(gateway: Gatew
     before = gateway.listening()
     killed = min(before)
     os.kill(killed, signal.SIGKILL)
-    until(lambda: len(gateway.listening()) == 2 and killed not in gateway.listening())
+    until(lambda: len(found := gateway.listening()) == 2 and killed not in found)
     assert before - {killed} <= gateway.listening()
     assert {gateway.get("/api/v1/keys").status_code for _ in range(10)} == {200}
 

@@ -30,8 +30,10 @@ def members(pid: int) -> set[int]:
 
 
 def mounts(pid: int) -> int:
-    """How many mounts a process sees; 0 once it's gone."""
+    """The number of mounts that a process has of its own; 0 once it's gone, and where it has the machine's."""
     try:
+        if os.path.samefile(f"/proc/{pid}/ns/mnt", "/proc/self/ns/mnt"):
+            return 0
         return Path(f"/proc/{pid}/mounts").read_bytes().count(b"\n")
     except OSError:
         return 0
