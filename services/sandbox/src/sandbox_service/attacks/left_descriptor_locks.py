@@ -29,7 +29,8 @@ def f(x):
     for descriptor in found:
         for command in (fcntl.F_GETLK, OFD_GET):
             try:
-                if struct.unpack_from("h", fcntl.fcntl(descriptor, command, WHOLE))[0] != fcntl.F_UNLCK:
+                # A lock to read is somebody else's: dockerd has one on /dev/null.
+                if struct.unpack_from("h", fcntl.fcntl(descriptor, command, WHOLE))[0] == fcntl.F_WRLCK:
                     return 2
             except OSError:
                 pass
