@@ -1,5 +1,5 @@
-"""A completion, evaluations, a run and a gate on a data set of this machine's files, and a refused run, sent to the
-platform of RATCHET_URL and RATCHET_API_KEY.
+"""A completion, evaluations, a run that its budget ends and a gate on a data set of this machine's files, and a
+refused run, sent to the platform of RATCHET_URL and RATCHET_API_KEY.
 
 `check_platform.py FOLDER`: FOLDER holds the model's weights, where registry-service sees it.
 """
@@ -19,6 +19,8 @@ from ratchet_client.datasets import upload
 from ratchet_problems import load, tables
 
 PROBLEMS, SAMPLES = 12, 2
+# One step costs more, at the test's prices.
+BUDGET = 0.01
 DATASET = "compose-test"
 # Of a call: loading a policy starts an engine, which takes time on a small machine.
 TIMEOUT = timedelta(minutes=4)
@@ -107,13 +109,14 @@ def refusal(client: Client, version: model_pb2.VersionRef) -> str:
 
 
 def train(client: Client, base: model_pb2.VersionRef) -> registry_pb2.Version:
-    """The version that one step of training makes: what the trainer exports, the registry reads."""
+    """The version of a run whose budget one step spends: what the trainer exports, the registry reads."""
     spec = trainer_pb2.RunSpec(
         base=model_pb2.ModelRef(version=base),
         algorithm=trainer_pb2.ALGORITHM_GRPO,
         problems=problem_pb2.ProblemSetRef(name=f"{DATASET}/train", limit=32),
         validation_problems=problem_pb2.ProblemSetRef(name="composed/validation", limit=4),
-        steps=1,
+        steps=50,
+        budget=BUDGET,
         hyperparameters=trainer_pb2.Hyperparameters(
             batch_size=4, group_size=4, learning_rate=5e-5, max_prompt_tokens=64, max_response_tokens=72
         ),
@@ -122,6 +125,8 @@ def train(client: Client, base: model_pb2.VersionRef) -> registry_pb2.Version:
     run = client.runs.wait(client.runs.create(spec, request_id="compose-test").id)
     if run.state != trainer_pb2.Run.STATE_SUCCEEDED:
         sys.exit(f"the run did not succeed: {run}")
+    if run.step != 1 or run.usage.cost < BUDGET:
+        sys.exit(f"the budget of {BUDGET} was to end the run at its first step: {run}")
     return client.models.version("starter", run.version.number)
 
 

@@ -34,7 +34,7 @@ page() { # a section of docs/containers.md and which of its blocks: runs its com
 works() { # after what: the model that was there answers, programs run
   say "$1"
   compose up --detach --no-build --wait --wait-timeout 300 >"$work/up.log" 2>&1 || { tail -n 5 "$work/up.log" >&2; fail "not healthy."; }
-  RATCHET_URL=http://127.0.0.1:$RATCHET_HTTP_PORT RATCHET_API_KEY=$RATCHET_ADMIN_KEY "$python" -c '
+  "$python" -c '
 from ratchet.sandbox.v1 import program_pb2 as pb
 from ratchet_client import Client
 with Client(timeout_s=240) as client:
@@ -71,13 +71,14 @@ print(*(s.getsockname()[1] for s in sockets))')
 read -r RATCHET_HTTP_PORT RATCHET_GRPC_PORT <<<"$free_ports"
 RATCHET_ADMIN_KEY=rk_$("$python" -c 'import secrets; print(secrets.token_urlsafe(32))')
 export RATCHET_HTTP_PORT RATCHET_GRPC_PORT RATCHET_ADMIN_KEY COMPOSE_PROFILES=cpu
+export RATCHET_PRICES='{"currency": "EUR", "cpu_hour": 36}'
 
 if command -v docker >/dev/null && docker info >/dev/null 2>&1; then
   say "using the docker engine that answers"
 else
   say "no docker engine answers: starting one for this test"
   engine_start "$work"
-  engine_images "$work"
+  engine_images "$work" redis postgres s3 prometheus alertmanager
 fi
 
 if docker compose version >/dev/null 2>&1; then
@@ -102,14 +103,56 @@ export RATCHET_URL=http://127.0.0.1:$RATCHET_HTTP_PORT RATCHET_API_KEY=$RATCHET_
 # A turn from a folder that no service sees, on the data set that the check added and on a public benchmark.
 benchmark=$PWD/../shared/data/humaneval/HumanEval.jsonl.gz
 [ -f "$benchmark" ] || benchmark=
-(cd "$work" && export RATCHET_DATA="$work/benchmarks" RATCHET_HOME="$work/home" && ratchet=${python%python}ratchet \
+ratchet=${python%python}ratchet
+(cd "$work" && export RATCHET_DATA="$work/benchmarks" RATCHET_HOME="$work/home" \
   && "$ratchet" data fetch humaneval ${benchmark:+--from "$benchmark"} \
   && cp "$OLDPWD/deploy/docker/improve.yaml" . && "$ratchet" improve -f improve.yaml) >&2 || fail "ratchet improve releases nothing."
 compose run --rm --no-deps --no-TTY ratchet models list | grep starter >&2 \
   || fail "the command in its image does not see the platform's models."
 
+# A service is gone, and who is told hears of it.
+cp -r deploy/prometheus "$work/prometheus"
+sed -i -e 's/receiver: nobody/receiver: webhook/' -e 's#https://example.org/ratchet#http://people:8000/#' "$work/prometheus/alertmanager.yml"
+cat >"$work/people.py" <<'END'
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+class Told(BaseHTTPRequestHandler):
+    def do_POST(self):
+        print(self.rfile.read(int(self.headers["Content-Length"])), flush=True)
+        self.send_response(200)
+        self.end_headers()
+
+ThreadingHTTPServer(("", 8000), Told).serve_forever()
+END
+cat >"$work/people.yml" <<END
+services:
+  alertmanager: { volumes: ["$work/prometheus:/etc/alertmanager:ro"] }
+  people: { image: "${BASE_IMAGE:-python:3.11-slim-bookworm}", command: [python3, /people.py], volumes: ["$work/people.py:/people.py:ro"] }
+END
+COMPOSE+=(--file "$root/docker-compose.yml" --file "$work/people.yml")
+compose up --detach --no-deps prometheus alertmanager people >"$work/up.log" 2>&1 || { tail -n 5 "$work/up.log" >&2; fail "Prometheus and Alertmanager do not start."; }
+compose stop eval >"$work/up.log" 2>&1
+told=
+for _ in $(seq 60); do
+  ! compose logs people 2>&1 | grep -q RatchetServiceDown || { told=yes; break; }
+  sleep 5
+done
+[ -n "$told" ] || fail "nobody was told that eval is gone."
+compose stop prometheus alertmanager people >"$work/up.log" 2>&1
+works "an alert has arrived"
+
+(SERVICES=(eval) && COMMIT=next engine_services "$work" "$PROJECT")
+compose up --detach --no-build --no-deps --wait eval >"$work/up.log" 2>&1 || { tail -n 5 "$work/up.log" >&2; fail "the next eval does not start."; }
+works "one service was upgraded"
+
 page Rotation 1 && works "the services' token has changed"
 page Rotation 2 && works "the passwords have changed"
+export S3_ACCESS_KEY=another S3_SECRET_KEY=$("$python" -c 'import secrets; print(secrets.token_urlsafe(32))')
+works "the key of the store has changed"
+first=$("$ratchet" keys list --json | "$python" -c 'import json, sys; print(next(key["id"] for key in json.load(sys.stdin) if "SCOPE_ADMIN" in key["scopes"]))')
+RATCHET_API_KEY=$("$ratchet" keys create next --scope admin 2>/dev/null)
+"$ratchet" keys revoke "$first" >&2 && works "the administrator's key has changed"
+! RATCHET_API_KEY=$RATCHET_ADMIN_KEY "$ratchet" keys list >/dev/null 2>&1 || fail "the old key still opens."
 page "Backup and restore" 1
 compose down --volumes --timeout 30 >"$work/down.log" 2>&1
 page "Backup and restore" 2 && works "restored from a backup"

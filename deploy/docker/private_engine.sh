@@ -49,7 +49,7 @@ engine_build() { # folder, then what docker build takes
   docker build "$@" >"$folder/build.log" 2>&1 || { tail -n 20 "$folder/build.log" >&2; fail "docker build $* failed."; }
 }
 
-engine_images() { # folder
+engine_images() { # folder, names of stand-ins
   say "making the base image by debootstrap"
   debootstrap --variant=minbase --include=python3,python3-pip,python3-venv,ca-certificates \
     "$SUITE" "$1/rootfs" "$(mirror)" >"$1/debootstrap.log" 2>&1 || { tail -n 5 "$1/debootstrap.log" >&2; fail "debootstrap failed."; }
@@ -72,13 +72,14 @@ engine_images() { # folder
     export HEAVY_BASE_IMAGE=ratchet-base-heavy TORCH_BACKEND=
   fi
 
-  say "making stand-ins for the Redis, PostgreSQL and SeaweedFS images"
-  local name
-  for name in redis postgres s3; do
-    engine_build "$1" --network=host --build-arg BASE_IMAGE=ratchet-base --tag "ratchet-standin-$name" \
+  say "making stand-ins for the images of stores"
+  local folder=$1 name
+  shift
+  for name in "$@"; do
+    engine_build "$folder" --network=host --build-arg BASE_IMAGE=ratchet-base --tag "ratchet-standin-$name" \
       --file "deploy/docker/standins/$name.Dockerfile" deploy/docker/standins
+    export "${name^^}_IMAGE=ratchet-standin-$name"
   done
-  export REDIS_IMAGE=ratchet-standin-redis POSTGRES_IMAGE=ratchet-standin-postgres S3_IMAGE=ratchet-standin-s3
 }
 
 engine_services() { # folder, what their names begin with, more images
@@ -87,7 +88,7 @@ engine_services() { # folder, what their names begin with, more images
   for service in "${SERVICES[@]}" "$@"; do
     case $service in rollout | trainer) base=${HEAVY_BASE_IMAGE:-${BASE_IMAGE:-}} ;; *) base=${BASE_IMAGE:-} ;; esac
     case $service in ratchet) file=ratchet.Dockerfile ;; *) file=Dockerfile ;; esac
-    arguments=(--build-arg "SERVICE=$service" ${BUILD_NETWORK:+--network="$BUILD_NETWORK"})
+    arguments=(--build-arg "SERVICE=$service" --build-arg "COMMIT=${COMMIT:-}" ${BUILD_NETWORK:+--network="$BUILD_NETWORK"})
     [ -z "$base" ] || arguments+=(--build-arg "BASE_IMAGE=$base")
     case $service in rollout | trainer) arguments+=(--build-arg "TORCH_BACKEND=${TORCH_BACKEND-cpu}") ;; esac
     started=$SECONDS

@@ -54,7 +54,7 @@ if command -v docker >/dev/null && docker info >/dev/null 2>&1; then
 else
   say "no docker engine answers: starting one for this test"
   engine_start "$work"
-  engine_images "$work"
+  engine_images "$work" redis postgres s3
 fi
 REDIS_IMAGE=${REDIS_IMAGE:-valkey/valkey:8-bookworm} POSTGRES_IMAGE=${POSTGRES_IMAGE:-postgres:17-bookworm} S3_IMAGE=${S3_IMAGE:-chrislusf/seaweedfs:4.48}
 [ -n "${DOCKERD:-}" ] || for image in "$REDIS_IMAGE" "$POSTGRES_IMAGE" "$S3_IMAGE"; do docker image inspect "$image" >/dev/null 2>&1 || docker pull --quiet "$image"; done
