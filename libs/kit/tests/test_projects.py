@@ -76,7 +76,7 @@ def test_names_of_projects_are_names(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["~coder", "acme~", "a~b~c", "Acme~x", "ninechars~x", "1a~x", "acme~" + "x" * 59, "acme~x\n"]
+    "name", ["~coder", "acme~", "a~b~c", "Acme~x", "a" * 21 + "~x", "1a~x", "acme~" + "x" * 59, "acme~x\n"]
 )
 def test_invalid_names_of_projects_are_none(name: str) -> None:
     with pytest.raises(InvalidArgument):

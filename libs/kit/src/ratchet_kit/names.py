@@ -28,7 +28,7 @@ MAX_NUMBER: Final = 999_999_999
 _REST = r"[a-z0-9._-]{0,62}"
 _MODEL = re.compile(rf"(?=.{{1,63}}$){projects.MARK}[a-z0-9]{_REST}")
 _ALIAS = re.compile(rf"[a-z]{_REST}")
-_REWARD = re.compile(rf"(?=.{{1,40}}$){projects.MARK}[a-z][a-z0-9_]*")
+_REWARD = re.compile(rf"{projects.MARK}[a-z][a-z0-9_]{{0,39}}")
 _SPLIT = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
 _NUMBER = re.compile(r"[1-9][0-9]{0,8}")
 _RULE = "and hold at most 63 of a-z, 0-9, '.', '_', '-'"

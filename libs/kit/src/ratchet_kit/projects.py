@@ -18,7 +18,7 @@ from ratchet_kit import logs
 
 DEFAULT = "default"
 """In the context: the platform's own project, whose things have no mark."""
-_PROJECT = r"[a-z][a-z0-9]{0,7}"
+_PROJECT = r"[a-z][a-z0-9]{0,19}"
 ANOTHERS = "another project's"
 SHORTEST_ID = len("x_") + 26
 MARK = rf"(?:{_PROJECT}~)?"
@@ -28,7 +28,7 @@ _ID = re.compile(rf"(?<![a-z])[a-z]+_[0-9A-Z]{{26}}(?:-({_PROJECT})(?![a-z0-9]))
 
 
 def is_name(text: str) -> bool:
-    """True for the name of a project: 8 letters and digits at most, the first a letter."""
+    """True for the name of a project: 20 letters and digits at most, the first a letter."""
     return re.fullmatch(_PROJECT, text) is not None and text != DEFAULT
 
 

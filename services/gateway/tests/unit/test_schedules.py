@@ -5,11 +5,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from gateway_service.adapters.sql.tables import schedules
 from gateway_service.domain.workflows.schedule import Trigger
 from gateway_service.domain.workflows.schedules import Schedules
 from gateway_service.domain.workflows.workflow import State, Workflow
-from ratchet_kit import projects
 from ratchet_kit.errors import FailedPrecondition, InvalidArgument, NotFound, Unavailable
 from ratchet_testing import ManualClock
 from ratchet_workflows.kinds import Kind
@@ -99,14 +97,6 @@ async def test_a_due_time_makes_one_workflow_of_two_gateways(room: Scheduled) ->
     assert len(await room.tick_after(timedelta(days=1))) == 1, "the last one has not ended"
     await room.do(first)
     assert len(await room.tick_after(timedelta(days=1))) == 2
-
-
-async def test_an_id_fits_its_column_in_a_project_of_the_longest_name(room: Scheduled) -> None:
-    with projects.acting("longname"):
-        made = await room.schedules.create("", TURN, DAILY, "key_1")
-    assert projects.is_name("longname")
-    assert not projects.is_name("longname9")
-    assert len(made.id) <= schedules.c.id.type.length
 
 
 async def test_of_what_was_missed_the_latest_is_made_up_for(room: Scheduled) -> None:

@@ -23,7 +23,7 @@ metadata = MetaData()
 releases = Table(
     "gateway_releases",
     metadata,
-    Column("id", String(40), primary_key=True),
+    Column("id", String(64), primary_key=True),
     *request_columns(),
     Column("model", String(63), nullable=False),
     # The model while the release is active, then NULL: so that a model has at most one.
@@ -37,7 +37,7 @@ releases = Table(
 experiments = Table(
     "gateway_experiments",
     metadata,
-    Column("id", String(40), primary_key=True),
+    Column("id", String(64), primary_key=True),
     *request_columns(),
     Column("model", String(63), nullable=False),
     Column("active", Boolean, nullable=False, index=True),
@@ -51,7 +51,7 @@ experiments = Table(
 replay_prompts = Table(
     "gateway_replay_prompts",
     metadata,
-    Column("experiment_id", String(40), primary_key=True),
+    Column("experiment_id", String(64), primary_key=True),
     Column("number", Integer, primary_key=True, autoincrement=False),
     Column("document", JSON, nullable=False),
 )
@@ -59,13 +59,13 @@ replay_prompts = Table(
 completions = Table(
     "gateway_completions",
     metadata,
-    Column("id", String(40), primary_key=True),
+    Column("id", String(64), primary_key=True),
     Column("start_time", UtcDateTime, nullable=False, index=True),
     Column("model", String(63), nullable=False),
     Column("version", Integer, nullable=False),
     Column("policy_id", String(80), nullable=False),
     Column("arm", String(16), nullable=False),
-    Column("release_id", String(40), nullable=False),
+    Column("release_id", String(64), nullable=False),
     Column("stage", Integer, nullable=False),
     Column("latency_s", Float, nullable=False),
     Column("error", Text, nullable=False),
@@ -79,14 +79,14 @@ completions = Table(
     Column("problem_id", Text, nullable=False),
     # What feedback measured: a map of names and numbers.
     Column("metrics", JSON, nullable=False),
-    Column("experiment_id", String(40), nullable=False),
+    Column("experiment_id", String(64), nullable=False),
     Column("variant", String(63), nullable=False),
     # A digest: see domain.traffic.record.unit_id.
     Column("unit", String(32), nullable=False),
     # The caller left before the end.
     Column("has_left", Boolean, nullable=False),
     # Who asked, so that their texts can be forgotten. The last two are digests, too.
-    Column("key_id", String(40), nullable=False),
+    Column("key_id", String(64), nullable=False),
     Column("user_unit", String(32), nullable=False),
     Column("session_unit", String(32), nullable=False),
     Index("gateway_completions_by_experiment", "experiment_id", "variant", "unit"),
@@ -100,7 +100,7 @@ completions = Table(
 release_sums = Table(
     "gateway_release_sums",
     metadata,
-    Column("release_id", String(40), primary_key=True),
+    Column("release_id", String(64), primary_key=True),
     Column("arm", String(16), primary_key=True),
     Column("stage", Integer, primary_key=True),
     Column("unit", String(32), primary_key=True),
@@ -120,7 +120,7 @@ release_sums = Table(
 api_keys = Table(
     "gateway_api_keys",
     metadata,
-    Column("id", String(40), primary_key=True),
+    Column("id", String(64), primary_key=True),
     Column("name", Text, nullable=False),
     Column("digest", String(64), nullable=False, unique=True),
     Column("hint", String(16), nullable=False),
@@ -130,8 +130,8 @@ api_keys = Table(
     Column("models", JSON, nullable=False),
     Column("expire_time", UtcDateTime, nullable=True),
     # Ids of keys.
-    Column("actor", String(40), nullable=False),
-    Column("revoke_actor", String(40), nullable=False),
+    Column("actor", String(64), nullable=False),
+    Column("revoke_actor", String(64), nullable=False),
     Column("keep_traffic", Boolean, nullable=False),
     Column("monthly_tokens", BigInteger, nullable=False, server_default="0"),
     # Of all keys, when this one was changed last.
@@ -144,7 +144,7 @@ answer_days = Table(
     "gateway_answer_days",
     metadata,
     Column("day", String(10), primary_key=True),
-    Column("key_id", String(40), primary_key=True),
+    Column("key_id", String(64), primary_key=True),
     Column("model", String(63), primary_key=True),
     Column("version", Integer, primary_key=True, autoincrement=False),
     # Empty of answers that had no price.
@@ -159,9 +159,9 @@ answer_days = Table(
 audit = Table(
     "gateway_audit",
     metadata,
-    Column("id", String(40), primary_key=True),
+    Column("id", String(64), primary_key=True),
     Column("create_time", UtcDateTime, nullable=False, index=True),
-    Column("actor", String(40), nullable=False),
+    Column("actor", String(64), nullable=False),
     Column("actor_name", Text, nullable=False),
     Column("method", String(100), nullable=False),
     Column("resource", Text, nullable=False),
@@ -175,7 +175,7 @@ audit = Table(
 revisions = Table(
     "gateway_revisions",
     metadata,
-    Column("name", String(40), primary_key=True),
+    Column("name", String(64), primary_key=True),
     Column("revision", Integer, nullable=False),
 )
 
@@ -183,9 +183,9 @@ revisions = Table(
 feedback = Table(
     "gateway_feedback",
     metadata,
-    Column("id", String(40), primary_key=True),
+    Column("id", String(64), primary_key=True),
     *request_columns(),
-    Column("completion_id", String(40), nullable=False),
+    Column("completion_id", String(64), nullable=False),
     Column("score", Float, nullable=False),
     Column("create_time", UtcDateTime, nullable=False, index=True),
 )
@@ -194,16 +194,16 @@ feedback = Table(
 exchanges = Table(
     "gateway_exchanges",
     metadata,
-    Column("id", String(40), primary_key=True),
+    Column("id", String(64), primary_key=True),
     Column("start_time", UtcDateTime, nullable=False, index=True),
     Column("model", String(63), nullable=False),
     Column("version", Integer, nullable=False),
     Column("policy_id", String(80), nullable=False),
     Column("arm", String(16), nullable=False),
-    Column("release_id", String(40), nullable=False),
-    Column("experiment_id", String(40), nullable=False),
+    Column("release_id", String(64), nullable=False),
+    Column("experiment_id", String(64), nullable=False),
     Column("variant", String(63), nullable=False),
-    Column("key_id", String(40), nullable=False, index=True),
+    Column("key_id", String(64), nullable=False, index=True),
     Column("user_unit", String(32), nullable=False, index=True),
     Column("session_unit", String(32), nullable=False, index=True),
     Column("prompt_tokens", Integer, nullable=False),
@@ -234,7 +234,7 @@ forgotten = Table(
 webhooks = Table(
     "gateway_webhooks",
     metadata,
-    Column("id", String(40), primary_key=True),
+    Column("id", String(64), primary_key=True),
     Column("url", Text, nullable=False),
     Column("secret", Text, nullable=False),
     Column("create_time", UtcDateTime, nullable=False),
@@ -242,15 +242,15 @@ webhooks = Table(
     Column("description", Text, nullable=False),
     Column("paused", Boolean, nullable=False),
     # Id of a key.
-    Column("actor", String(40), nullable=False),
+    Column("actor", String(64), nullable=False),
     *request_columns(),
 )
 
 deliveries = Table(
     "gateway_deliveries",
     metadata,
-    Column("id", String(40), primary_key=True),
-    Column("webhook_id", String(40), nullable=False),
+    Column("id", String(64), primary_key=True),
+    Column("webhook_id", String(64), nullable=False),
     Column("event_id", String(80), nullable=False),
     Column("kind", String(40), nullable=False),
     Column("body", Text, nullable=False),
@@ -269,17 +269,17 @@ deliveries = Table(
 workflows = Table(
     "gateway_workflows",
     metadata,
-    Column("id", String(40), primary_key=True),
+    Column("id", String(64), primary_key=True),
     *request_columns(),
     *hold_columns(),
     Column("kind", String(16), nullable=False),
     Column("name", Text, nullable=False),
     Column("text", Text, nullable=False),
     # Id of a key.
-    Column("actor", String(40), nullable=False),
+    Column("actor", String(64), nullable=False),
     Column("model", String(63), nullable=False, index=True),
     Column("number", Integer, nullable=False),
-    Column("schedule_id", String(40), nullable=False),
+    Column("schedule_id", String(64), nullable=False),
     Column("state", String(16), nullable=False, index=True),
     Column("sentence", Text, nullable=False),
     Column("create_time", UtcDateTime, nullable=False),
@@ -291,7 +291,7 @@ workflows = Table(
 workflow_lines = Table(
     "gateway_workflow_lines",
     metadata,
-    Column("workflow_id", String(40), primary_key=True),
+    Column("workflow_id", String(64), primary_key=True),
     Column("number", Integer, primary_key=True, autoincrement=False),
     Column("create_time", UtcDateTime, nullable=False),
     Column("text", Text, nullable=False),
@@ -300,7 +300,7 @@ workflow_lines = Table(
 schedules = Table(
     "gateway_schedules",
     metadata,
-    Column("id", String(40), primary_key=True),
+    Column("id", String(64), primary_key=True),
     *request_columns(),
     Column("kind", String(16), nullable=False),
     Column("name", Text, nullable=False),
@@ -309,10 +309,10 @@ schedules = Table(
     # Of a period; NULL without one.
     Column("seconds", BigInteger, nullable=True),
     Column("when_feedback", Integer, nullable=False),
-    Column("actor", String(40), nullable=False),
+    Column("actor", String(64), nullable=False),
     Column("model", String(63), nullable=False),
     Column("create_time", UtcDateTime, nullable=False),
     Column("next_time", UtcDateTime, nullable=False, index=True),
-    Column("workflow_id", String(40), nullable=False),
+    Column("workflow_id", String(64), nullable=False),
     Column("fault", Text, nullable=False),
 )

@@ -90,7 +90,7 @@ class Grant:
         """Raises InvalidArgument."""
         scopes, at, project = text.partition("@")
         if at and not projects.is_name(project):
-            raise invalid("grants", f"must name a project of 8 letters and digits at most; not {text!r}")
+            raise invalid("grants", f"must name a project of 20 letters and digits at most; not {text!r}")
         try:
             return cls(frozenset(map(Scope, scopes.split("+"))), project)
         except ValueError as error:

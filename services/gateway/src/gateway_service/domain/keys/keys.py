@@ -58,7 +58,7 @@ class Keys:
         faults.unless(expire_time is None or expire_time > self._clock.now(), "expire_time", "must be in the future")
         faults.bounds("monthly_tokens", monthly_tokens, at_least=0)
         own = projects.current() or projects.DEFAULT
-        rule = "must be 8 letters and digits at most, the first a letter"
+        rule = "must be 20 letters and digits at most, the first a letter"
         faults.unless(not project or projects.is_name(project), "project", rule)
         faults.unless(own in (projects.DEFAULT, project) or not project, "project", f"must be {own}, as yours is")
         faults.raise_if_any()

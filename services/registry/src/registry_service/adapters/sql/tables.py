@@ -129,7 +129,7 @@ gates = Table(
 reward_names = Table(
     "registry_reward_names",
     metadata,
-    Column("name", String(40), primary_key=True),
+    Column("name", String(63), primary_key=True),
     Column("latest_number", Integer, nullable=False),
 )
 
@@ -154,7 +154,7 @@ rewards = Table(
 reward_uses = Table(
     "registry_reward_uses",
     metadata,
-    Column("name", String(40), primary_key=True),
+    Column("name", String(63), primary_key=True),
     Column("number", Integer, primary_key=True),
     Column("run_id", String(64), primary_key=True),
     Column("create_time", UtcDateTime, nullable=False),
