@@ -102,19 +102,23 @@ async def _try(workspaces: Workspaces, path: Path) -> _Oracle | Checked:
         return _failed(path, folder, "the solution does not pass", solved)
     if nothing.passed:
         return _failed(path, folder, "an agent that does nothing passes", nothing)
-    made = [f"/tmp/{name}" for name, file in after.files.items() if before.files.get(name) != file and "/.git/" not in name]
+    made = [
+        f"/tmp/{name}" for name, file in after.files.items() if before.files.get(name) != file and "/.git/" not in name
+    ]
     return _Oracle(folder, made, nothing.reward or 0.0)
 
 
 def _failed(path: Path, folder: TaskFolder, words: str, judged: Judged) -> Checked:
     printed = judged.output.strip().splitlines()
-    return Checked(path, folder.name, folder.judge, f"{words}: {judged.reason}" + (f"; {printed[-1][:200]}" if printed else ""))
+    return Checked(
+        path, folder.name, folder.judge, f"{words}: {judged.reason}" + (f"; {printed[-1][:200]}" if printed else "")
+    )
 
 
 async def _attacked(workspaces: Workspaces, oracle: _Oracle, attack: Attack) -> float:
     folder = oracle.folder
     async with start(workspaces, folder) as workspace:
-        script = attack.script(f"/tmp/{folder.workdir}".rstrip("/"), oracle.made)
+        script = attack.script(f"/tmp/{folder.workdir}".rstrip("/"), oracle.made, [f"/{name}" for name in folder.tests])
         await workspace.exec("python", "-c", script, folder=folder.workdir, wall_time=_ATTACK_TIME)
         # what it left running is still there, and so is its workspace until the judge has spoken
         work = await declared(workspace, folder)

@@ -74,7 +74,7 @@ def read(path: Path) -> TaskFolder:
 
 
 def find(paths: list[Path]) -> list[Path]:
-    """The task folders that are meant: each of `paths`, or those below one that is none itself. Raises InvalidArgument."""
+    """The task folders that are meant: each of `paths`, or those in one that is none itself. Raises InvalidArgument."""
     found: list[Path] = []
     for path in paths:
         if (path / "task.toml").is_file():
@@ -82,7 +82,9 @@ def find(paths: list[Path]) -> list[Path]:
             continue
         below = sorted(entry.parent for entry in path.glob("*/task.toml")) if path.is_dir() else []
         if not below:
-            raise invalid(str(path), "holds no task folder: one has a task.toml, an instruction.md, environment/, tests/")
+            raise invalid(
+                str(path), "holds no task folder: one has a task.toml, an instruction.md, environment/, tests/"
+            )
         found += below
     return found
 
@@ -99,7 +101,9 @@ def _read(path: Path) -> TaskFolder:
     if "Dockerfile" not in context:
         raise invalid("environment/Dockerfile", "is not there: it says which files the agent begins with")
     if ".dockerignore" in context:
-        raise invalid("environment/.dockerignore", "is not interpreted here: take out of environment/ what is not copied")
+        raise invalid(
+            "environment/.dockerignore", "is not interpreted here: take out of environment/ what is not copied"
+        )
     built = dockerfile.interpret(_decoded(context["Dockerfile"], dockerfile.SHOWN), context, has_runtime=bool(runtime))
     environment, verifier = toml.table("environment"), toml.table("verifier")
     workdir = environment.text("workdir", "")
@@ -171,7 +175,11 @@ def _artifacts(toml: "_Table", workdir: str) -> tuple[Artifact, ...]:
     for one in given or [workdir]:
         table = one if isinstance(one, dict) else {"source": one}
         source, exclude = table.get("source"), table.get("exclude", [])
-        if not isinstance(source, str) or not isinstance(exclude, list) or not all(isinstance(it, str) for it in exclude):
+        if (
+            not isinstance(source, str)
+            or not isinstance(exclude, list)
+            or not all(isinstance(it, str) for it in exclude)
+        ):
             raise invalid(where, "each is a path, or {source = PATH, exclude = [PATTERN, ...]}")
         path = "logs/artifacts" if source.rstrip("/") == "/logs/artifacts" else dockerfile.place(source, where)
         if path.split("/")[0] in ("", "tests", "solution") or (path.startswith("logs") and path != "logs/artifacts"):

@@ -61,7 +61,9 @@ async def start(workspaces: Workspaces, folder: TaskFolder) -> AsyncIterator[Wor
 async def solve(workspace: Workspace, folder: TaskFolder) -> Done:
     """Runs solution/solve.sh, as an agent that knows it. Raises InvalidArgument where there is none."""
     if "solution/solve.sh" not in folder.solution:
-        raise InvalidArgument(f"{folder.name}: solution/solve.sh is not there: write it, it shows that the task can be solved")
+        raise InvalidArgument(
+            f"{folder.name}: solution/solve.sh is not there: write it, it shows that the task can be solved"
+        )
     await workspace.write(packed(folder.solution))
     environment = {**folder.variables, **folder.solution_variables}
     return await workspace.exec(
@@ -92,7 +94,9 @@ async def judge(workspaces: Workspaces, folder: TaskFolder, work: Work, *, forge
     tests write no number. `forgeable`: give a reward that the program could have written, as well."""
     shares = folder.judge is Judge.PROCESS
     if shares and not forgeable:
-        return Judged(None, True, "the tests share the program's process, which can write the reward: ask for forgeable ones")
+        return Judged(
+            None, True, "the tests share the program's process, which can write the reward: ask for forgeable ones"
+        )
     if work.fault:
         return Judged(0.0, shares, f"the agent's files can't be taken: {work.fault}")
     async with AsyncExitStack() as stack:
@@ -186,7 +190,9 @@ def _number(text: str, name: str) -> float:
             raise ValueError("no finite number")
         return float(found)
     except (ValueError, TypeError, RecursionError, OverflowError) as error:
-        raise InvalidArgument(f"/logs/verifier/{name}: {text[:100]!r} is no number, nor an object with a reward") from error
+        raise InvalidArgument(
+            f"/logs/verifier/{name}: {text[:100]!r} is no number, nor an object with a reward"
+        ) from error
 
 
 def _check(workspace: Workspace) -> None:

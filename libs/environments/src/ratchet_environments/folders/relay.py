@@ -14,28 +14,28 @@ import subprocess
 import sys
 import tarfile
 import threading
-from typing import Any, BinaryIO
+from typing import Any
 
 _HOME = os.path.dirname(os.path.abspath(__file__))
 _SOCKET = _HOME + "/socket"
-_USAGE = """subject run COMMAND...   runs it where the agent's files are; standard input, output and status are passed on
+_USAGE = """subject run COMMAND...   runs it where the agent's files are, and passes on its input, output and status
 subject get PATH TARGET  copies a file or folder from there into the folder TARGET
 subject put PATH TARGET  copies a file or folder to there, into the folder TARGET"""
 
 
-def _send(to: BinaryIO, message: dict[str, Any]) -> None:
+def _send(to: Any, message: dict[str, Any]) -> None:
     data = json.dumps(message).encode()
     to.write(len(data).to_bytes(8, "big") + data)
     to.flush()
 
 
-def _receive(source: BinaryIO) -> dict[str, Any]:
+def _receive(source: Any) -> dict[str, Any]:
     size = int.from_bytes(source.read(8), "big")
     found: dict[str, Any] = json.loads(source.read(size) or b'{"status": 1, "stderr": ""}')
     return found
 
 
-def _serve(server: socket.socket, out: BinaryIO, answers: BinaryIO) -> None:
+def _serve(server: socket.socket, out: Any, answers: Any) -> None:
     while True:
         connection, _ = server.accept()
         with connection, connection.makefile("rwb") as stream:

@@ -38,8 +38,10 @@ def clean(folder: TaskFolder, tar: bytes) -> Work:
             kept[path] = file
         elif path.endswith("/.git/config") and not file.link:
             kept[path] = File(_GIT_CONFIG)
-    kept |= {path: file for path, file in folder.environment.items() if _acts_by_itself(path) and _artifact(folder.artifacts, path)}
-    return Work(kept, tuple(path for path in folders if _artifact(folder.artifacts, path) and not _acts_by_itself(path)))
+    own = [path for path in folder.environment if _acts_by_itself(path) and _artifact(folder.artifacts, path)]
+    kept |= {path: folder.environment[path] for path in own}
+    below = [path for path in folders if _artifact(folder.artifacts, path) and not _acts_by_itself(path)]
+    return Work(kept, tuple(below))
 
 
 def untouched(folder: TaskFolder) -> dict[str, File]:

@@ -30,8 +30,8 @@ class Root:
     """`stage`: an existing empty folder to build upon; only the lane's mount namespace ever sees what is built.
 
     `paths`: what to show beside the interpreter `python` and what that reads; `packages`: a folder to show as PACKAGES.
-    A copy of FOLDER is shown as CAGE where Python begins again in it. `folders`: names that lead to SCRATCH's of the same
-    name, unless something is shown there.
+    A copy of FOLDER is shown as CAGE where Python begins again in it. `folders`: names that lead to those of SCRATCH,
+    unless something is shown there.
     """
 
     def __init__(
