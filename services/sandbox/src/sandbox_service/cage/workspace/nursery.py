@@ -22,6 +22,7 @@ from sandbox_service.cage.workspace.keeper import Keeper
 from sandbox_service.cage.workspace.start import Start
 
 _PLACES = 2  # descriptors of a request: the workspace's connection, and the account of its CPU time
+_FOLDERS = ("app", "data", "testbed", "work", "workspace", "logs", "solution", "tests")  # as task folders name them
 _THREAD_STACK = 8 << 20
 
 
@@ -57,7 +58,7 @@ def main() -> None:
 
 def _root(setup: dict[str, Any], stage: str) -> root.Root:
     python = os.path.realpath(sys.executable)
-    return root.Root(stage, tuple(setup["paths"]), python, setup["packages"], begins_again=False)
+    return root.Root(stage, tuple(setup["paths"]), python, setup["packages"], begins_again=False, folders=_FOLDERS)
 
 
 def _live(descriptors: list[int], setup: dict[str, Any], proc: int, nursery: int) -> NoReturn:
