@@ -16,6 +16,7 @@ import grpc
 
 from ratchet.sandbox.v1 import workspace_pb2 as pb
 from ratchet.sandbox.v1 import workspace_pb2_grpc
+from ratchet_environments.relay import Relay
 from ratchet_kit.errors import NotFound, RatchetError, ResourceExhausted
 from ratchet_kit.grpc_errors import rpc_errors
 from ratchet_kit.logs import get_logger
@@ -73,15 +74,19 @@ class Workspace:
         folder: str = "",
         wall_time: timedelta | None = None,
         output_bytes: int = 0,
+        relay: tuple[str, int] | None = None,
     ) -> Done:
-        """Runs a program to its end."""
+        """Runs a program to its end. `relay`: host and port that it reaches at `relay.URL`; it has no input then.
+
+        Raises FailedPrecondition where the node's workspaces have no network of their own (L1).
+        """
 
         async def given() -> AsyncIterator[bytes]:
             if stdin:
                 yield stdin
 
         out, err = bytearray(), bytearray()
-        async for reply in self.stream(argv, given(), environment, folder, wall_time, output_bytes):
+        async for reply in self.stream(argv, given(), environment, folder, wall_time, output_bytes, relay):
             if reply.WhichOneof("response") == "exit":
                 return Done(reply.exit, bytes(out), bytes(err))
             out += reply.stdout
@@ -96,24 +101,38 @@ class Workspace:
         folder: str = "",
         wall_time: timedelta | None = None,
         output_bytes: int = 0,
+        relay: tuple[str, int] | None = None,
     ) -> AsyncIterator[pb.ExecResponse]:
         """Output as it is written, and last the exit. The program's input ends where `stdin` does."""
         start = pb.ExecStart(
             id=self.id, caller=self._caller, argv=argv, environment=environment, folder=folder,
-            output_bytes=output_bytes,
+            output_bytes=output_bytes, relay=relay is not None,
         )  # fmt: skip
         if wall_time is not None:
             start.wall_time.CopyFrom(duration_to_proto(wall_time))
 
+        carried = Relay(*relay) if relay else None
+
         async def requests() -> AsyncIterator[pb.ExecRequest]:
             yield pb.ExecRequest(start=start)
+            if carried:
+                async for piece in carried.pieces():
+                    yield pb.ExecRequest(relay=piece)
+                return
             async for data in stdin:
                 for chunk in _chunks(data):
                     yield pb.ExecRequest(stdin=chunk)
 
-        with rpc_errors():
-            async for reply in self._stub.Exec(requests()):
-                yield reply
+        try:
+            with rpc_errors():
+                async for reply in self._stub.Exec(requests()):
+                    if carried and reply.WhichOneof("response") == "relay":
+                        carried.take(reply.relay)
+                    else:
+                        yield reply
+        finally:
+            if carried:
+                await carried.close()
 
     async def write(self, tar: bytes, folder: str = "") -> None:
         """Unpacks a tar below a folder."""
