@@ -56,7 +56,7 @@ def file(draw: random.Random) -> dict[str, str]:
             "        with open('/app/sorted.json') as found, open('/tests/wanted.json') as wanted:\n"
             "            self.assertEqual(json.load(found), json.load(wanted))\n"
         ),
-        "tests/test.sh": _WRITE.format(test="python -m unittest /tests/test_state.py"),
+        "tests/test.sh": _WRITE.format(test="python -m unittest test_state"),
     }
 
 
@@ -73,7 +73,7 @@ def imported(draw: random.Random) -> dict[str, str]:
             "import sys, unittest\nsys.path.insert(0, '/app')\nimport mine\nclass Add(unittest.TestCase):\n"
             f"    def test_it(self):\n        self.assertEqual(mine.add(1), {1 + more})\n"
         ),
-        "tests/test.sh": _WRITE.format(test="python /tests/test_mine.py && python -m unittest /tests/test_mine.py"),
+        "tests/test.sh": _WRITE.format(test="cd /tests && python -m unittest test_mine"),
     }
 
 

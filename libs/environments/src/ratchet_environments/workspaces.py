@@ -7,8 +7,8 @@ async with Workspaces(channel, "me").open() as workspace:
 """
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Mapping
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -80,13 +80,15 @@ class Workspace:
             if stdin:
                 yield stdin
 
-        out, err = bytearray(), bytearray()
-        async for reply in self.stream(argv, given(), environment, folder, wall_time, output_bytes):
-            if reply.WhichOneof("response") == "exit":
-                return Done(reply.exit, bytes(out), bytes(err))
-            out += reply.stdout
-            err += reply.stderr
-        raise NotFound(f"workspace {self.id} ended while a program ran in it")
+        out, err, end = bytearray(), bytearray(), None
+        async with aclosing(self.stream(argv, given(), environment, folder, wall_time, output_bytes)) as replies:
+            async for reply in replies:
+                out += reply.stdout
+                err += reply.stderr
+                end = reply.exit if reply.HasField("exit") else None
+        if end is None:
+            raise NotFound(f"workspace {self.id} ended while a program ran in it")
+        return Done(end, bytes(out), bytes(err))
 
     async def stream(
         self,
@@ -96,7 +98,7 @@ class Workspace:
         folder: str = "",
         wall_time: timedelta | None = None,
         output_bytes: int = 0,
-    ) -> AsyncIterator[pb.ExecResponse]:
+    ) -> AsyncGenerator[pb.ExecResponse]:
         """Output as it is written, and last the exit. The program's input ends where `stdin` does."""
         start = pb.ExecStart(
             id=self.id, caller=self._caller, argv=argv, environment=environment, folder=folder,
@@ -112,8 +114,12 @@ class Workspace:
                     yield pb.ExecRequest(stdin=chunk)
 
         with rpc_errors():
-            async for reply in self._stub.Exec(requests()):
-                yield reply
+            call = self._stub.Exec(requests())
+            try:
+                async for reply in call:
+                    yield reply
+            finally:
+                call.cancel()  # does nothing to one that has ended
 
     async def write(self, tar: bytes, folder: str = "") -> None:
         """Unpacks a tar below a folder."""

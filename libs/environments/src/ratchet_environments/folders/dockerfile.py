@@ -18,6 +18,8 @@ from ratchet_kit.errors import InvalidArgument, invalid
 SHOWN = "environment/Dockerfile"
 ROOTS = ("app", "data", "testbed", "tmp", "work", "workspace")
 """Folders of the root where a workspace can have a task's files."""
+OWN = ".ratchet"
+"""The judge's own folder in its workspace."""
 _PYTHON = re.compile(r"(docker\.io/)?(library/)?python:3(\.\d+)*(-[a-z0-9.-]+)?$")
 _NOTHING_TO_DO = {
     "CMD", "ENTRYPOINT", "EXPOSE", "HEALTHCHECK", "LABEL", "MAINTAINER", "SHELL", "STOPSIGNAL", "USER", "VOLUME",
@@ -37,7 +39,7 @@ def place(path: str, field_name: str) -> str:
     """Where an absolute path of a task is in the workspace: "/app/x" and "/tmp/app/x" are "app/x". Raises
     InvalidArgument for a place that no workspace has."""
     parts = [part for part in normpath(path).split("/") if part]
-    if not path.startswith("/") or "$" in path or not parts or parts[0] not in ROOTS or "\0" in path:
+    if not path.startswith("/") or {"$", "\0"} & set(path) or not parts or parts[0] not in ROOTS or OWN in parts[:2]:
         folders = ", ".join(f"/{name}" for name in ROOTS)
         raise invalid(field_name, f"{path!r} is not in a folder that a workspace has: {folders}")
     return "/".join(parts[1:] if parts[0] == "tmp" else parts)
@@ -67,10 +69,10 @@ def interpret(text: str, context: Mapping[str, File], *, has_runtime: bool) -> B
     return built
 
 
-def _needs_runtime(where: str, why: str) -> InvalidArgument:
+def _needs_runtime(where: str, reason: str) -> InvalidArgument:
     return invalid(
         where,
-        f"{why}, and a sandbox node builds no images. Give a node a runtime with these packages (ratchet sandbox "
+        f"{reason}, and a sandbox node builds no images. Give a node a runtime with these packages (ratchet sandbox "
         'runtime add), and name it in task.toml: [metadata.ratchet] runtime = "NAME". FROM and RUN are left out then.',
     )
 
