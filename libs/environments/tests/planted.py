@@ -1,8 +1,12 @@
-"""Task folders made by the dozen, each with its own numbers: some that hold, and some that have a known hole."""
+"""Task folders made by the dozen, each with its own numbers: some that hold, and some that have a known hole.
+
+`python libs/environments/tests/planted.py FOLDER 50` writes 50 that hold.
+"""
 
 import json
 import random
 import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -156,3 +160,7 @@ def make_holes(at: Path) -> dict[Path, str]:
             repository(path)
         made[path] = attack
     return made
+
+
+if __name__ == "__main__":
+    make(Path(sys.argv[1]), int(sys.argv[2]))

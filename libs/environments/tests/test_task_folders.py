@@ -79,6 +79,8 @@ def test_the_examples_are_read() -> None:
         ("FROM python:3.12\nCOPY numbers.json /app/../../etc/x", "Dockerfile:2", "/app"),
         ("FROM python:3.12\nWORKDIR /root", "Dockerfile:2", "/app"),
         ("FROM python:3.12\nONBUILD COPY . .", "Dockerfile:2", "ONBUILD"),
+        ("FROM python:3.12\n" + "COPY . /app\n" * 300, "Dockerfile", "200 instructions"),
+        ("FROM python:3.12\n" + "\\\n" * 200_000, "Dockerfile", "bytes"),
     ],
 )
 def test_a_dockerfile_that_needs_an_image_is_refused(folder: Path, text: str, named: str, words: str) -> None:
@@ -106,8 +108,8 @@ def test_places_of_copies(folder: Path) -> None:
     assert found.variables == {"A": "1", "B": "two words"}
 
 
-def _breaks(path: str, text: str) -> Callable[[Path], None]:
-    return lambda folder: (folder / path).write_text(text) and None
+def _breaks(path: str, text: str) -> Callable[[Path], object]:
+    return lambda folder: (folder / path).write_text(text)
 
 
 @pytest.mark.parametrize(
@@ -137,7 +139,7 @@ def _breaks(path: str, text: str) -> Callable[[Path], None]:
         (lambda folder: (folder / "tests/\n").write_text(""), "tests"),
     ],
 )
-def test_what_a_stranger_made_is_refused_by_name(folder: Path, broken: Callable[[Path], None], named: str) -> None:
+def test_what_a_stranger_made_is_refused_by_name(folder: Path, broken: Callable[[Path], object], named: str) -> None:
     broken(folder)
     with pytest.raises(InvalidArgument) as refused:
         read(folder)
@@ -158,6 +160,14 @@ def test_the_files_are_bounded(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_only_what_was_declared_is_taken(folder: Path) -> None:
     given = {name: File(b"x") for name in ("app/a", "app2/a", "tests/test.sh", "logs/verifier/reward.txt", ".bashrc")}
     assert set(work.clean(read(folder), packed(given)).files) == {"app/a"}
+
+
+def test_what_a_dockerfile_makes_is_bounded(folder: Path) -> None:
+    (folder / "environment/big").write_bytes(bytes(1 << 20))
+    lines = [f"COPY big /app/{number}" for number in range(100)]
+    (folder / "environment/Dockerfile").write_text("\n".join(["FROM python:3.12", *lines]))
+    with pytest.raises(InvalidArgument, match="copy each once"):
+        read(folder)
 
 
 @pytest.mark.parametrize("link", ["/tests/wanted.json", "../tests/wanted.json", "x/../../tests", "..", "/app/a", "."])

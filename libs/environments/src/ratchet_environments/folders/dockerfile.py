@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from posixpath import basename, join, normpath
 
-from ratchet_environments.folders.tree import File
+from ratchet_environments.folders.tree import MOST_BYTES, MOST_FILES, File
 from ratchet_kit.errors import InvalidArgument, invalid
 
 SHOWN = "environment/Dockerfile"
@@ -20,6 +20,7 @@ ROOTS = ("app", "data", "testbed", "tmp", "work", "workspace")
 """Folders of the root where a workspace can have a task's files."""
 OWN = ".ratchet"
 """The judge's own folder in its workspace."""
+_MOST_LINES = 200
 _PYTHON = re.compile(r"(docker\.io/)?(library/)?python:3(\.\d+)*(-[a-z0-9.-]+)?$")
 _NOTHING_TO_DO = {
     "CMD", "ENTRYPOINT", "EXPOSE", "HEALTHCHECK", "LABEL", "MAINTAINER", "SHELL", "STOPSIGNAL", "USER", "VOLUME",
@@ -63,7 +64,7 @@ def interpret(text: str, context: Mapping[str, File], *, has_runtime: bool) -> B
             case "ENV":
                 built = replace(built, environment={**built.environment, **_variables(rest, where)})
             case "COPY" | "ADD":
-                built = replace(built, files={**built.files, **_copied(rest, context, built, where)})
+                built = replace(built, files=_bounded({**built.files, **_copied(rest, context, built, where)}, where))
             case _ if instruction not in _NOTHING_TO_DO:
                 raise invalid(where, f"{instruction} is not interpreted here: take it out of the Dockerfile")
     return built
@@ -90,7 +91,15 @@ def _instructions(text: str) -> list[tuple[int, str, str]]:
         word, _, rest = (begun + line).strip().partition(" ")
         found.append((first, word.upper(), rest.strip()))
         begun, first = "", 0
+        if len(found) > _MOST_LINES:
+            raise invalid(SHOWN, f"has more than {_MOST_LINES} instructions: copy folders, not files")
     return found
+
+
+def _bounded(files: dict[str, File], where: str) -> dict[str, File]:
+    if len(files) > MOST_FILES or sum(len(file.content) for file in files.values()) > MOST_BYTES:
+        raise invalid(where, f"makes more than {MOST_FILES} files or {MOST_BYTES} bytes: copy each once")
+    return files
 
 
 def _absolute(path: str, built: Built) -> str:

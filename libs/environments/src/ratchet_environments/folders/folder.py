@@ -100,6 +100,8 @@ def _read(path: Path) -> TaskFolder:
     context = read_tree(path / "environment", "environment")
     if "Dockerfile" not in context:
         raise invalid("environment/Dockerfile", "is not there: it says which files the agent begins with")
+    if len(context["Dockerfile"].content) > _TEXT_BYTES:
+        raise invalid("environment/Dockerfile", f"has more than {_TEXT_BYTES} bytes")
     if ".dockerignore" in context:
         raise invalid(
             "environment/.dockerignore", "is not interpreted here: take out of environment/ what is not copied"
