@@ -1,8 +1,12 @@
-"""Task folders made by the dozen, each with its own numbers: some that hold, and some that have a known hole."""
+"""Task folders made by the dozen, each with its own numbers: some that hold, and some that have a known hole.
+
+`python libs/environments/tests/planted.py FOLDER 50` writes 50 that hold.
+"""
 
 import json
 import random
 import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -56,7 +60,7 @@ def file(draw: random.Random) -> dict[str, str]:
             "        with open('/app/sorted.json') as found, open('/tests/wanted.json') as wanted:\n"
             "            self.assertEqual(json.load(found), json.load(wanted))\n"
         ),
-        "tests/test.sh": _WRITE.format(test="python -m unittest /tests/test_state.py"),
+        "tests/test.sh": _WRITE.format(test="python -m unittest test_state"),
     }
 
 
@@ -73,7 +77,7 @@ def imported(draw: random.Random) -> dict[str, str]:
             "import sys, unittest\nsys.path.insert(0, '/app')\nimport mine\nclass Add(unittest.TestCase):\n"
             f"    def test_it(self):\n        self.assertEqual(mine.add(1), {1 + more})\n"
         ),
-        "tests/test.sh": _WRITE.format(test="python /tests/test_mine.py && python -m unittest /tests/test_mine.py"),
+        "tests/test.sh": _WRITE.format(test="cd /tests && python -m unittest test_mine"),
     }
 
 
@@ -156,3 +160,7 @@ def make_holes(at: Path) -> dict[Path, str]:
             repository(path)
         made[path] = attack
     return made
+
+
+if __name__ == "__main__":
+    make(Path(sys.argv[1]), int(sys.argv[2]))

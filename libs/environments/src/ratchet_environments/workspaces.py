@@ -7,8 +7,8 @@ async with Workspaces(channel, "me").open() as workspace:
 """
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Mapping
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -85,13 +85,16 @@ class Workspace:
             if stdin:
                 yield stdin
 
-        out, err = bytearray(), bytearray()
-        async for reply in self.stream(argv, given(), environment, folder, wall_time, output_bytes, relay):
-            if reply.WhichOneof("response") == "exit":
-                return Done(reply.exit, bytes(out), bytes(err))
-            out += reply.stdout
-            err += reply.stderr
-        raise NotFound(f"workspace {self.id} ended while a program ran in it")
+        out, err, end = bytearray(), bytearray(), None
+        stream = self.stream(argv, given(), environment, folder, wall_time, output_bytes, relay)
+        async with aclosing(stream) as replies:
+            async for reply in replies:
+                out += reply.stdout
+                err += reply.stderr
+                end = reply.exit if reply.HasField("exit") else None
+        if end is None:
+            raise NotFound(f"workspace {self.id} ended while a program ran in it")
+        return Done(end, bytes(out), bytes(err))
 
     async def stream(
         self,
@@ -102,7 +105,7 @@ class Workspace:
         wall_time: timedelta | None = None,
         output_bytes: int = 0,
         relay: tuple[str, int] | None = None,
-    ) -> AsyncIterator[pb.ExecResponse]:
+    ) -> AsyncGenerator[pb.ExecResponse]:
         """Output as it is written, and last the exit. The program's input ends where `stdin` does."""
         start = pb.ExecStart(
             id=self.id, caller=self._caller, argv=argv, environment=environment, folder=folder,
@@ -123,16 +126,18 @@ class Workspace:
                 for chunk in _chunks(data):
                     yield pb.ExecRequest(stdin=chunk)
 
-        try:
-            with rpc_errors():
-                async for reply in self._stub.Exec(requests()):
-                    if carried and reply.WhichOneof("response") == "relay":
+        with rpc_errors():
+            call = self._stub.Exec(requests())
+            try:
+                async for reply in call:
+                    if carried and reply.HasField("relay"):
                         carried.take(reply.relay)
                     else:
                         yield reply
-        finally:
-            if carried:
-                await carried.close()
+            finally:
+                call.cancel()  # does nothing to one that has ended
+                if carried:
+                    await carried.close()
 
     async def write(self, tar: bytes, folder: str = "") -> None:
         """Unpacks a tar below a folder."""

@@ -162,6 +162,15 @@ async def main() -> None:
     print(json.dumps(results))
 
 
+@case(Level.L2)
+async def folders_of_tasks_lead_to_its_own(lab: Lab) -> None:
+    """A task that names /app finds what is in the workspace's folder of that name."""
+    id = await lab.new()
+    await lab.write(id, entry("app/x"))
+    assert await lab.must(id, "import os; print(open('/app/x').read(), os.path.exists('/tests'))") == "x False\n"
+    await lab.must(id, "import os; os.makedirs('/tmp/logs/verifier'); open('/logs/verifier/reward.txt', 'w').close()")
+
+
 @case()
 async def files_last_and_processes_do_not(lab: Lab) -> None:
     id = await lab.new()

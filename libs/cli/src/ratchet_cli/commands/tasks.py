@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 
 from ratchet_cli.commands.options import TargetOption, refusing
-from ratchet_cli.commands.sandbox import local_target
+from ratchet_cli.commands.sandbox import capabilities, local_target
 from ratchet_cli.commands.sources import counting
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import JsonFlag, print_json, print_table, say
@@ -22,7 +22,7 @@ from ratchet_kit import client
 
 app = typer.Typer(help="Task folders in Harbor's form: check and attack them.", no_args_is_help=True)
 
-Folders = Annotated[list[Path], typer.Argument(help="Task folders, or folders of such.")]
+Folders = Annotated[list[Path], typer.Argument(help="Task folders, or folders that hold some.")]
 
 
 @app.command()
@@ -44,6 +44,7 @@ def _check(
     with refusing():
         paths = find(folders)
         target = target or local_target()
+        capabilities(target)  # that there is one
         found = asyncio.run(_checked(do, doing, paths, target, quiet=as_json))
     if as_json:
         print_json({"tasks": [_to_json(one) for one in found]})

@@ -10,7 +10,7 @@ from ratchet_environments.folders.attacks import ATTACKS, Attack
 from ratchet_environments.folders.folder import TaskFolder, read
 from ratchet_environments.folders.judging import Judged, declared, judge, solve, start
 from ratchet_environments.workspaces import Workspaces
-from ratchet_kit.errors import InvalidArgument
+from ratchet_kit.errors import InvalidArgument, RatchetError
 
 _ATTACK_TIME = timedelta(seconds=60)
 
@@ -74,8 +74,15 @@ async def check_all(
     paths: Sequence[Path],
     tell: Callable[[int, int], None],
 ) -> list[Checked]:
-    """In order. Raises as `do`."""
-    return await each(lambda path: do(workspaces, path), paths, tell, at_once=4)
+    """In order. A folder that the platform fails for does not hold, and says so."""
+
+    async def one(path: Path) -> Checked:
+        try:
+            return await do(workspaces, path)
+        except RatchetError as error:
+            return Checked(path, fault=f"the sandbox failed, and nothing is known: {error.message}")
+
+    return await each(one, paths, tell, at_once=4)
 
 
 def _checked(oracle: _Oracle, path: Path) -> Checked:

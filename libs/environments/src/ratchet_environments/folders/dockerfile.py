@@ -12,12 +12,15 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from posixpath import basename, join, normpath
 
-from ratchet_environments.folders.tree import File
+from ratchet_environments.folders.tree import MOST_BYTES, MOST_FILES, File
 from ratchet_kit.errors import InvalidArgument, invalid
 
 SHOWN = "environment/Dockerfile"
 ROOTS = ("app", "data", "testbed", "tmp", "work", "workspace")
 """Folders of the root where a workspace can have a task's files."""
+OWN = ".ratchet"
+"""The judge's own folder in its workspace."""
+_MOST_LINES = 200
 _PYTHON = re.compile(r"(docker\.io/)?(library/)?python:3(\.\d+)*(-[a-z0-9.-]+)?$")
 _NOTHING_TO_DO = {
     "CMD", "ENTRYPOINT", "EXPOSE", "HEALTHCHECK", "LABEL", "MAINTAINER", "SHELL", "STOPSIGNAL", "USER", "VOLUME",
@@ -37,7 +40,7 @@ def place(path: str, field_name: str) -> str:
     """Where an absolute path of a task is in the workspace: "/app/x" and "/tmp/app/x" are "app/x". Raises
     InvalidArgument for a place that no workspace has."""
     parts = [part for part in normpath(path).split("/") if part]
-    if not path.startswith("/") or "$" in path or not parts or parts[0] not in ROOTS or "\0" in path:
+    if not path.startswith("/") or {"$", "\0"} & set(path) or not parts or parts[0] not in ROOTS or OWN in parts[:2]:
         folders = ", ".join(f"/{name}" for name in ROOTS)
         raise invalid(field_name, f"{path!r} is not in a folder that a workspace has: {folders}")
     return "/".join(parts[1:] if parts[0] == "tmp" else parts)
@@ -61,16 +64,16 @@ def interpret(text: str, context: Mapping[str, File], *, has_runtime: bool) -> B
             case "ENV":
                 built = replace(built, environment={**built.environment, **_variables(rest, where)})
             case "COPY" | "ADD":
-                built = replace(built, files={**built.files, **_copied(rest, context, built, where)})
+                built = replace(built, files=_bounded({**built.files, **_copied(rest, context, built, where)}, where))
             case _ if instruction not in _NOTHING_TO_DO:
                 raise invalid(where, f"{instruction} is not interpreted here: take it out of the Dockerfile")
     return built
 
 
-def _needs_runtime(where: str, why: str) -> InvalidArgument:
+def _needs_runtime(where: str, reason: str) -> InvalidArgument:
     return invalid(
         where,
-        f"{why}, and a sandbox node builds no images. Give a node a runtime with these packages (ratchet sandbox "
+        f"{reason}, and a sandbox node builds no images. Give a node a runtime with these packages (ratchet sandbox "
         'runtime add), and name it in task.toml: [metadata.ratchet] runtime = "NAME". FROM and RUN are left out then.',
     )
 
@@ -88,7 +91,15 @@ def _instructions(text: str) -> list[tuple[int, str, str]]:
         word, _, rest = (begun + line).strip().partition(" ")
         found.append((first, word.upper(), rest.strip()))
         begun, first = "", 0
+        if len(found) > _MOST_LINES:
+            raise invalid(SHOWN, f"has more than {_MOST_LINES} instructions: copy folders, not files")
     return found
+
+
+def _bounded(files: dict[str, File], where: str) -> dict[str, File]:
+    if len(files) > MOST_FILES or sum(len(file.content) for file in files.values()) > MOST_BYTES:
+        raise invalid(where, f"makes more than {MOST_FILES} files or {MOST_BYTES} bytes: copy each once")
+    return files
 
 
 def _absolute(path: str, built: Built) -> str:

@@ -32,7 +32,7 @@ class Judge(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """What the agent hands over: a file or folder by its path in the workspace, without what matches `exclude`."""
+    """A file or folder that the agent hands over, by its path in the workspace, without what matches `exclude`."""
 
     path: str
     exclude: tuple[str, ...] = ()
@@ -44,7 +44,7 @@ class TaskFolder:
     instruction: str
     judge: Judge
     runtime: str
-    """Of the node; empty: its Python."""
+    """A runtime of the node; empty: its Python."""
     workdir: str
     """Path in the workspace: "app"."""
     environment: Tree
@@ -52,7 +52,7 @@ class TaskFolder:
     tests: Tree
     """Below tests/, with the judge's test.sh."""
     solution: Tree
-    """Below solution/, with solve.sh; empty where there is none."""
+    """Below solution/, with solve.sh; or empty."""
     artifacts: tuple[Artifact, ...]
     agent_timeout: timedelta
     verifier_timeout: timedelta
@@ -74,7 +74,7 @@ def read(path: Path) -> TaskFolder:
 
 
 def find(paths: list[Path]) -> list[Path]:
-    """The task folders that are meant: each of `paths`, or those in one that is none itself. Raises InvalidArgument."""
+    """Task folders: each of `paths`, or those in a folder of several. Raises InvalidArgument."""
     found: list[Path] = []
     for path in paths:
         if (path / "task.toml").is_file():
@@ -100,6 +100,8 @@ def _read(path: Path) -> TaskFolder:
     context = read_tree(path / "environment", "environment")
     if "Dockerfile" not in context:
         raise invalid("environment/Dockerfile", "is not there: it says which files the agent begins with")
+    if len(context["Dockerfile"].content) > _TEXT_BYTES:
+        raise invalid("environment/Dockerfile", f"has more than {_TEXT_BYTES} bytes")
     if ".dockerignore" in context:
         raise invalid(
             "environment/.dockerignore", "is not interpreted here: take out of environment/ what is not copied"

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from importlib import resources
 
 from ratchet.sandbox.v1 import workspace_pb2 as pb
+from ratchet_environments.folders.dockerfile import OWN
 from ratchet_environments.folders.folder import Judge, TaskFolder
 from ratchet_environments.folders.subject import Subject, room, run_with
-from ratchet_environments.folders.tree import File, packed, unpacked
+from ratchet_environments.folders.tree import MOST_BYTES, File, packed, unpacked
 from ratchet_environments.folders.work import Work, clean, untouched
 from ratchet_environments.workspaces import Done, Workspace, Workspaces
 from ratchet_kit.errors import FailedPrecondition, InvalidArgument, ResourceExhausted
@@ -24,8 +25,7 @@ PASSES = 1.0
 _OUTPUT_BYTES = 16 << 20
 _SHOWN = 2000
 _COMMAND = 'export PYTHONPATH="/tests${PYTHONPATH:+:$PYTHONPATH}" && exec bash /tests/test.sh'
-_OWN = ".ratchet"
-_FOLDERS = ("logs/verifier", "logs/agent", "logs/artifacts", f"{_OWN}/home")
+_FOLDERS = ("logs/verifier", "logs/agent", "logs/artifacts", f"{OWN}/home")
 _GIT = {
     "core.hooksPath": "/dev/null", "core.fsmonitor": "false", "core.pager": "cat", "safe.bareRepository": "explicit",
 }  # fmt: skip
@@ -59,7 +59,7 @@ async def start(workspaces: Workspaces, folder: TaskFolder) -> AsyncIterator[Wor
 
 
 async def solve(workspace: Workspace, folder: TaskFolder) -> Done:
-    """Runs solution/solve.sh, as an agent that knows it. Raises InvalidArgument where there is none."""
+    """Runs solution/solve.sh, as an agent that knows it. Raises InvalidArgument where it is missing."""
     if "solution/solve.sh" not in folder.solution:
         raise InvalidArgument(
             f"{folder.name}: solution/solve.sh is not there: write it, it shows that the task can be solved"
@@ -72,13 +72,13 @@ async def solve(workspace: Workspace, folder: TaskFolder) -> Done:
 
 
 async def declared(workspace: Workspace, folder: TaskFolder) -> Work:
-    """What the agent hands over. Raises Unavailable, NotFound for a workspace that is lost."""
+    """The declared files of the agent. Raises Unavailable, NotFound for a workspace that is lost."""
     files: dict[str, File] = {}
     folders: list[str] = []
     try:
         for artifact in folder.artifacts:
             try:
-                tar = await workspace.read(artifact.path)
+                tar = await workspace.read(artifact.path, most=3 * MOST_BYTES)
             except InvalidArgument:
                 continue  # it made none, or a link
             found = clean(folder, tar)
@@ -137,12 +137,12 @@ def _judges_files(folder: TaskFolder) -> dict[str, File]:
     settings = {f"tests/{name}" for name in ("pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg")}
     pinned = {} if settings & set(folder.tests) else {"tests/pytest.ini": File(b"[pytest]\n")}
     own = resources.files("ratchet_environments.folders").joinpath("relay.py").read_bytes()
-    return {**pinned, **folder.tests, f"{_OWN}/relay.py": File(own)}
+    return {**pinned, **folder.tests, f"{OWN}/relay.py": File(own)}
 
 
 async def _test(workspace: Workspace, folder: TaskFolder, subject: Subject | None) -> Done:
     environment = {
-        "HOME": f"/tmp/{_OWN}/home",
+        "HOME": f"/tmp/{OWN}/home",
         "PYTHONNOUSERSITE": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
         **_git(),
@@ -156,7 +156,7 @@ async def _test(workspace: Workspace, folder: TaskFolder, subject: Subject | Non
         return await workspace.exec(
             *command, environment=environment, folder=place, wall_time=limit, output_bytes=_OUTPUT_BYTES
         )
-    relayed = ["python", "-I", f"/tmp/{_OWN}/relay.py", *command]
+    relayed = ["python", "-I", f"/tmp/{OWN}/relay.py", *command]
     return await run_with(workspace, relayed, subject, environment=environment, folder=place, wall_time=limit)
 
 
@@ -169,7 +169,7 @@ def _git() -> dict[str, str]:
 
 
 async def _reward(workspace: Workspace) -> float | None:
-    """What the tests wrote; None for nothing. Raises InvalidArgument for something that is no number."""
+    """The number that the tests wrote; None for nothing. Raises InvalidArgument for something that is no number."""
     try:
         files, _ = unpacked(await workspace.read("logs/verifier"), "/logs/verifier")
     except (InvalidArgument, ResourceExhausted):

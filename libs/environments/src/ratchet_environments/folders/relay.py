@@ -49,7 +49,7 @@ def _serve(server: socket.socket, out: Any, answers: Any) -> None:
 def _judge(command: list[str]) -> int:
     os.makedirs(_HOME + "/bin", exist_ok=True)
     with open(_HOME + "/bin/subject", "w") as shim:
-        shim.write(f'#!/bin/sh\nexec "{sys.executable}" -I "{__file__}" --subject "$@"\n')
+        shim.write(f'#!/bin/sh\nexec "{sys.executable}" -I -S "{__file__}" --subject "$@"\n')
     os.chmod(_HOME + "/bin/subject", 0o755)
     server = socket.socket(socket.AF_UNIX)
     server.bind(_SOCKET)

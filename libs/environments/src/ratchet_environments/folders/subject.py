@@ -4,6 +4,7 @@ import asyncio
 import json
 from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import timedelta
 from posixpath import basename
@@ -84,23 +85,25 @@ async def run_with(judge: Workspace, argv: list[str], subject: Subject, **option
     answers: asyncio.Queue[bytes] = asyncio.Queue()
 
     async def given() -> AsyncIterator[bytes]:
-        while True:
-            yield await answers.get()
+        while answer := await answers.get():
+            yield answer
 
-    waiting, words = bytearray(), bytearray()
-    async for reply in judge.stream(argv, given(), **options):
-        match reply.WhichOneof("response"):
-            case "exit":
-                return Done(reply.exit, b"", bytes(words))
-            case "stderr":
-                words += reply.stderr
-        waiting += reply.stdout
-        while len(waiting) >= 8 and len(waiting) - 8 >= (size := _size(waiting)):
-            request = json.loads(waiting[8 : 8 + size])
-            del waiting[: 8 + size]
-            data = json.dumps(await subject.answer(request)).encode()
-            answers.put_nowait(len(data).to_bytes(8, "big") + data)
-    raise NotFound(f"workspace {judge.id} ended while the tests ran in it")
+    waiting, words, end = bytearray(), bytearray(), None
+    async with aclosing(judge.stream(argv, given(), **options)) as replies:
+        async for reply in replies:
+            words += reply.stderr
+            waiting += reply.stdout
+            if reply.HasField("exit"):
+                end = reply.exit
+                answers.put_nowait(b"")
+            while len(waiting) >= 8 and len(waiting) - 8 >= (size := _size(waiting)):
+                request = json.loads(waiting[8 : 8 + size])
+                del waiting[: 8 + size]
+                data = json.dumps(await subject.answer(request)).encode()
+                answers.put_nowait(len(data).to_bytes(8, "big") + data)
+    if end is None:
+        raise NotFound(f"workspace {judge.id} ended while the tests ran in it")
+    return Done(end, b"", bytes(words))
 
 
 def _size(waiting: bytearray) -> int:

@@ -91,7 +91,7 @@ def packed(files: Tree, folders: Iterable[str] = ()) -> bytes:
     return into.getvalue()
 
 
-def unpacked(tar: bytes, shown: str, most: int = 4 * MOST_BYTES) -> tuple[dict[str, File], list[str]]:
+def unpacked(tar: bytes, shown: str, most: int = 2 * MOST_BYTES) -> tuple[dict[str, File], list[str]]:
     """Files, and folders, of a stranger's tar: what is neither, or has a name that leads out, is left out. Raises
     InvalidArgument beyond the bounds."""
     files: dict[str, File] = {}

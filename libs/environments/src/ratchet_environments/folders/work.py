@@ -1,4 +1,4 @@
-"""What an agent hands over: its declared files, without what would act by itself where they are judged."""
+"""The declared files of an agent, without what would act by itself where they are judged."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -73,9 +73,9 @@ def _stays(path: str, link: str, below: str) -> bool:
 
 def _acts_by_itself(path: str) -> bool:
     *parents, name = path.split("/")
-    if any(fnmatchcase(name, pattern) for pattern in _LOADED):
+    if name == ".git" or any(fnmatchcase(name, pattern) for pattern in _LOADED):
         return True
     if ".git" not in parents:
         return False
     inner = parents[parents.index(".git") + 1 :]
-    return "hooks" in inner or name in ("config", "config.worktree", "hooks")
+    return "hooks" in inner or name in ("config", "config.worktree", "commondir", "hooks")
