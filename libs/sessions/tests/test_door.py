@@ -248,3 +248,10 @@ async def test_a_program_by_anthropics_client_goes_on_too(episode: Episode) -> N
         *(BranchReason.FIRST, BranchReason.REWRITTEN),
     }
     episode.check()
+
+
+async def test_its_variables_are_what_clients_read(episode: Episode, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in episode.door.variables(episode.door.url).items():
+        monkeypatch.setenv(name, value)
+    await openai.AsyncOpenAI(max_retries=0).chat.completions.create(model="m", messages=ASKED)
+    assert len(episode.session.calls) == 1

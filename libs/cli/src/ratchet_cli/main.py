@@ -33,6 +33,7 @@ from ratchet_cli.commands import (
     runtimes,
     samples,
     sandbox,
+    tasks,
     traffic,
     trends,
     webhooks,
@@ -105,6 +106,7 @@ rewards.new.command("algorithm")(plugins.new_algorithm)
 rewards.new.command("dataset")(plugins.new_dataset)
 rewards.new.command("environment")(plugins.new_environment)
 app.add_typer(sandbox.app, name="sandbox")
+app.add_typer(tasks.app, name="tasks")
 sandbox.app.add_typer(runtimes.app, name="runtime")
 sandbox.app.add_typer(batches.app, name="batches")
 sandbox.app.command()(batches.batch)

@@ -18,7 +18,7 @@ platform (DESIGN.md, I1); neither is ever turned into the other.
 - Anything else that is raised is a bug.
 
 This package is plain Python. What talks to sandbox-service is in its modules `sandbox`, `executor`, `code`, `turns`,
-`edits`, `named`, `answers`, `own` and `rewarded`, which only a service's `main` and adapters import.
+`edits`, `named`, `answers`, `own`, `rewarded` and `workspaces`, which only a service's `main` and adapters import.
 """
 
 from ratchet_environments.environment import Environment, judge

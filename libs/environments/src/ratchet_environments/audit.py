@@ -17,6 +17,7 @@ MUTANTS = 30
 """The most that a problem's reference gets."""
 _AT_A_TIME = 16
 T = TypeVar("T")
+U = TypeVar("U")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +84,12 @@ async def audit_all(
 
 
 async def each(
-    do: Callable[[Task], Awaitable[T]], tasks: Sequence[Task], tell: Callable[[int, int], None], at_once: int = 8
+    do: Callable[[U], Awaitable[T]], tasks: Sequence[U], tell: Callable[[int, int], None], at_once: int = 8
 ) -> list[T]:
     """The outcome of each task, in order. The first that raises ends the others, and is raised."""
     room, done = asyncio.Semaphore(at_once), 0
 
-    async def one(task: Task) -> T:
+    async def one(task: U) -> T:
         nonlocal done
         async with room:
             found = await do(task)

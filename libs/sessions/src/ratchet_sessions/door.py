@@ -103,6 +103,15 @@ class Door:
             ("GET", "/v1/models"): self._models,
         }
 
+    def variables(self, url: str) -> dict[str, str]:
+        """Environment of a program that reaches this door at `url`: the official clients read it."""
+        return {
+            "OPENAI_BASE_URL": f"{url}/v1",
+            "OPENAI_API_KEY": self.key,
+            "ANTHROPIC_BASE_URL": url,
+            "ANTHROPIC_API_KEY": self.key,
+        }
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return

@@ -192,8 +192,8 @@ class WorkspaceServicer(workspace_pb2_grpc.WorkspaceServiceServicer):
         rest = aiter(requests)
         start = convert.start_from_proto(await anext(rest, None))
         command, caller = convert.command_from_proto(start), _caller(start.caller, context)
-        stdin = (convert.stdin_from_proto(request) async for request in rest)
-        async with aclosing(self._workspaces.exec(start.id, command, stdin, caller)) as events:
+        given = (convert.given_from_proto(request, command.relay) async for request in rest)
+        async with aclosing(self._workspaces.exec(start.id, command, given, caller)) as events:
             async for event in events:
                 yield convert.event_to_proto(event)
 

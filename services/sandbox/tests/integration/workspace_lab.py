@@ -7,25 +7,26 @@ import io
 import json
 import os
 import signal
+import socket
 import sys
 import tarfile
 import time
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 import psutil
 
 from ratchet_kit import logs
-from ratchet_kit.errors import InvalidArgument, NotFound, RatchetError, ResourceExhausted
+from ratchet_kit.errors import FailedPrecondition, InvalidArgument, NotFound, RatchetError, ResourceExhausted
 from ratchet_kit.times import SystemClock
 from ratchet_testing import weaker
 from ratchet_testing.processes import children
 from sandbox_service.adapters.lanes.options import LaneOptions
 from sandbox_service.adapters.workspaces.cages import WorkspaceCages
 from sandbox_service.domain.levels import Level
-from sandbox_service.domain.workspace import Command, ExecEnd, Exit, Output, WorkspaceLimits, WorkspaceSpec
+from sandbox_service.domain.workspace import Command, ExecEnd, Exit, Output, Relayed, WorkspaceLimits, WorkspaceSpec
 from sandbox_service.domain.workspaces import Workspaces
 
 MIB = 1 << 20
@@ -159,6 +160,15 @@ async def main() -> None:
             except (Exception, asyncio.CancelledError):  # noqa: BLE001
                 results[name] = traceback.format_exc()
     print(json.dumps(results))
+
+
+@case(Level.L2)
+async def folders_of_tasks_lead_to_its_own(lab: Lab) -> None:
+    """A task that names /app finds what is in the workspace's folder of that name."""
+    id = await lab.new()
+    await lab.write(id, entry("app/x"))
+    assert await lab.must(id, "import os; print(open('/app/x').read(), os.path.exists('/tests'))") == "x False\n"
+    await lab.must(id, "import os; os.makedirs('/tmp/logs/verifier'); open('/logs/verifier/reward.txt', 'w').close()")
 
 
 @case()
@@ -386,14 +396,166 @@ async def a_neighbour_is_out_of_reach(lab: Lab) -> None:
 
 @case()
 async def there_is_no_network(lab: Lab) -> None:
+    """Where there are namespaces, loopback within the workspace alone."""
     id = await lab.new()
+    loopback = "socket.AF_INET, " if lab.level is Level.L1 else ""
     source = (
         "import socket\n"
-        "for family in (socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK, socket.AF_PACKET, socket.AF_VSOCK):\n"
+        f"for family in ({loopback}socket.AF_INET6, socket.AF_NETLINK, socket.AF_PACKET, socket.AF_VSOCK):\n"
         "    try: socket.socket(family); print(family)\n"
-        "    except OSError: pass"
+        "    except OSError: pass\n"
+        "for kind, protocol in ((2, 0), (3, 6), (3, 1), (1, 132), (1, 262)):\n"
+        "    try: socket.socket(socket.AF_INET, kind, protocol); print(kind, protocol)\n"
+        "    except OSError: pass\n"
     )
     assert not await lab.must(id, source)
+    with socket.create_server(("127.0.0.1", 0)) as outside:
+        places = [("127.0.0.1", outside.getsockname()[1]), ("127.0.0.1", 80), ("1.1.1.1", 53), ("169.254.169.254", 80)]
+        dial = (
+            f"import socket\nfor place in {places}:\n    try: socket.create_connection(place, 2); print(place)\n"
+            "    except OSError: pass"
+        )
+        assert not await lab.must(id, dial)
+
+
+@dataclass
+class Caller:
+    """The caller of an exec with a relay: answers what it is sent by `answer`, and takes it if it `takes`. `most`: open
+    at a time."""
+
+    answer: Callable[[bytes], list[bytes]]
+    takes: bool = True
+    open: set[int] = field(default_factory=set)
+    most: int = 0
+    bytes: int = 0
+    queue: asyncio.Queue[Relayed | None] = field(default_factory=asyncio.Queue)
+
+    async def pieces(self) -> AsyncIterator[Relayed]:
+        while piece := await self.queue.get():
+            yield piece
+
+    def take(self, piece: Relayed) -> None:
+        (self.open.discard if piece.closed else self.open.add)(piece.connection)
+        self.most, self.bytes = max(self.most, len(self.open)), self.bytes + len(piece.data)
+        if piece.data and self.takes:
+            self.queue.put_nowait(Relayed(piece.connection, taken_bytes=len(piece.data)))
+            for data in self.answer(piece.data):
+                self.queue.put_nowait(Relayed(piece.connection, data))
+
+
+async def relayed(lab: Lab, id: str, source: str, caller: Caller, seconds: float = 20) -> Done:
+    command = Command(("python", "-c", source), wall_time=timedelta(seconds=seconds), relay=True)
+    out = {False: b"", True: b""}
+    async for event in lab.workspaces.exec(id, command, caller.pieces(), "me"):
+        if isinstance(event, Relayed):
+            caller.take(event)
+        elif isinstance(event, Output):
+            out[event.error] += event.data
+        else:
+            return Done(event, out[False].decode(), out[True].decode())
+    raise AssertionError("no exit")
+
+
+_DIAL = "import os, socket, time, threading\ndef dial(): return socket.create_connection(('127.0.0.1', 80), 5)\n"
+
+
+@case()
+async def a_relay_carries_connections(lab: Lab) -> None:
+    id, caller = await lab.new(), Caller(lambda data: [data.upper()])
+    talk = "c = dial()\nc.sendall(b'a' * 400_000)\nn = 0\nwhile n < 400_000: n += len(c.recv(65536))\nprint(n)"
+    if lab.level is Level.L1:
+        refused = await lab.refuses(relayed(lab, id, talk, caller), FailedPrecondition)
+        assert "no network of its own" in refused.message
+        return
+    echo = "t = threading.Thread(target=lambda: c.sendall(b'a' * 400_000)); t.start()\n"
+    done = await relayed(lab, id, _DIAL + talk.replace("c.sendall(b'a' * 400_000)\n", echo), caller)
+    assert done.out == "400000\n", done
+    assert caller.bytes == 400_000
+    other = await lab.new()
+    assert "ConnectionRefused" in (await lab.python(other, _DIAL + "dial()")).err
+
+
+@case(Level.L2)
+async def a_relay_is_closed_by_its_caller(lab: Lab) -> None:
+    id, caller = await lab.new(), Caller(lambda _: [])
+    caller.queue.put_nowait(None)
+    assert "Error" in (await relayed(lab, id, _DIAL + "dial().send(b'x'); dial().recv(1)[0]", caller)).err
+
+
+@case(Level.L2)
+async def a_relay_has_so_many_connections(lab: Lab) -> None:
+    id, caller = await lab.new(), Caller(lambda data: [data])
+    many = (
+        "kept = []\n"
+        "try:\n    while len(kept) < 500: kept.append(socket.socket()); kept[-1].settimeout(0.2); "
+        "kept[-1].connect(('127.0.0.1', 80))\n"
+        "except OSError: pass\n"
+        "for one in kept: one.close()\n"
+        "c = dial()\nc.send(b'x')\nprint(c.recv(1))"
+    )
+    done = await relayed(lab, id, _DIAL + many, caller)
+    assert done.out == "b'x'\n", done
+    assert 0 < caller.most <= 32
+
+
+@case(Level.L2)
+async def a_relay_holds_so_many_bytes(lab: Lab) -> None:
+    """Also where the caller takes nothing, and where the program takes nothing of a caller that sends without end."""
+    id, caller = await lab.new(), Caller(lambda _: [], takes=False)
+    flood = (
+        "c = dial()\nc.settimeout(0.5)\nn = 0\n"
+        "try:\n    while True: n += c.send(bytes(65536))\n"
+        "except OSError: print(n < 2 << 20)"
+    )
+    assert (await relayed(lab, id, _DIAL + flood, caller)).out == "True\n"
+    assert caller.bytes <= 128 << 10
+    caller = Caller(lambda _: [bytes(1 << 16)] * 64)
+    deaf = "c = dial()\nc.send(b'x')\ntime.sleep(0.5)\nn = 0\nwhile some := c.recv(65536): n += len(some)\nprint(n)"
+    done = await relayed(lab, id, _DIAL + deaf.replace("while some", "c.settimeout(5)\nwhile some"), caller)
+    assert not done.out or int(done.out) < 1 << 20, done
+
+
+@case(Level.L2)
+async def a_relay_ends_with_its_exec(lab: Lab) -> None:
+    id, caller = await lab.new(keep=True), Caller(lambda data: [data])
+    daemon = (
+        "kept = dial()\nif os.fork() == 0:\n    os.setsid()\n    found = []\n    time.sleep(0.5)\n"
+        "    try: kept.send(b'x'); found.append(kept.recv(1))\n    except OSError: found.append('cut')\n"
+        "    try: dial(); found.append('open')\n    except OSError: found.append('refused')\n"
+        "    open('found', 'w').write(str(found))\n    os._exit(0)\n"
+    )
+    assert (await relayed(lab, id, _DIAL + daemon, caller)).passed
+    look = "import os, time\nwhile not os.path.exists('found'): time.sleep(0.05)\nprint(open('found').read())"
+    assert (await lab.must(id, look)) in ("['cut', 'refused']\n", "[b'', 'refused']\n")
+    assert (await relayed(lab, id, _DIAL + "c = dial(); c.send(b'x'); print(c.recv(1))", caller)).out == "b'x'\n"
+
+
+@case(Level.L2)
+async def a_relay_cannot_be_taken_over(lab: Lab) -> None:
+    id, caller = await lab.new(), Caller(lambda data: [data])
+    take = (
+        "found = []\nfor place in (('127.0.0.1', 80), ('0.0.0.0', 80), ('127.0.0.2', 80)):\n"
+        "    s = socket.socket(); s.setsockopt(1, 2, 1)\n"
+        "    try: s.setsockopt(1, 15, 1); s.bind(place); s.listen(); found.append(place)\n    except OSError: pass\n"
+        "for level, option in ((6, 31), (6, 19), (0, 64), (0, 1)):\n"
+        "    try: s.setsockopt(level, option, b'tls\\0'); found.append(option)\n"
+        "    except PermissionError: pass\n"
+        "print(found)"
+    )
+    assert (await relayed(lab, id, _DIAL + take, caller)).out == "[]\n"
+
+
+@case(Level.L2)
+async def sockets_cost_their_memory(lab: Lab) -> None:
+    id = await lab.new(limits=WorkspaceLimits(timedelta(seconds=60), 96 * MIB, 32, 16 * MIB))
+    fill = (
+        "import socket, time\ns = socket.create_server(('127.0.0.1', 4000), backlog=64)\nkept = []\n"
+        "while len(kept) < 900:\n    a = socket.create_connection(('127.0.0.1', 4000)); b, _ = s.accept()\n"
+        "    a.setblocking(False); kept += [a, b]\n"
+        "    try:\n        while True: a.send(bytes(65536))\n    except BlockingIOError: pass\n"
+        "time.sleep(5)"
+    )
+    assert (await lab.python(id, fill)).exit.end is ExecEnd.MEMORY
 
 
 @case()

@@ -38,10 +38,10 @@ SHARED_BYTES = 1 << 14
 
 
 class Machine:
-    def __init__(self, name: str, processes: bool) -> None:
+    def __init__(self, name: str, processes: bool, commands: bool = False) -> None:
         self.arch = seccomp.AUDIT_ARCH[name]
         self.numbers = seccomp.syscalls.numbers_of(name)
-        self._lane = seccomp.assemble_for_lane(name, processes, SHARED_BYTES)
+        self._lane = seccomp.assemble_for_lane(name, processes, SHARED_BYTES, commands)
         self._zygote = seccomp.assemble_for_zygote(name, processes, own_locks=True, own_attributes=True)
         own = () if processes else (seccomp.assemble(name, OWN_PID),)
         self._filters = (self._lane, self._zygote, *own)
@@ -197,3 +197,28 @@ def test_numbers_are_distinct() -> None:
     for name in MACHINES:
         numbers = seccomp.syscalls.numbers_of(name)
         assert len(set(numbers.values())) == len(numbers)
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_workspaces_have_tcp_and_its_old_options(name: str) -> None:
+    machine, tcp, stream = Machine(name, processes=True, commands=True), 2, 1
+    for kind in (stream, stream | 0x80000, stream | 0x800):
+        assert machine.call("socket", tcp, kind, 0) == machine.call("socket", tcp, kind, 6) == ALLOW
+    assert machine.call("socket", 1, 2, 0) == ALLOW
+    refused = [
+        (tcp, 2, 0),
+        (tcp, 3, 6),
+        (tcp, stream, 132),
+        (tcp, stream, 262),
+        (10, stream, 0),
+        (16, 3, 0),
+        (17, 3, 0),
+    ]
+    assert {machine.call("socket", *arguments) for arguments in refused} == {EPERM}
+    assert {machine.call("setsockopt", 3, 6, option) for option in (1, 4, 9, 18)} == {ALLOW}
+    assert {machine.call("setsockopt", 3, 6, option) for option in (19, 23, 31)} == {EPERM}
+    assert machine.call("setsockopt", 3, 1, 2) == ALLOW
+    assert machine.call("setsockopt", 3, 1, 7) == NOTHING
+    assert machine.call("setsockopt", 3, 0, 64) == EPERM
+    lane = Machine(name, processes=True)
+    assert lane.call("socket", tcp, stream, 0) == EPERM

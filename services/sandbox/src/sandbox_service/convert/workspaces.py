@@ -19,6 +19,7 @@ from sandbox_service.domain.workspace import (
     ExecEnd,
     Exit,
     Output,
+    Relayed,
     Usage,
     Workspace,
     WorkspaceLimits,
@@ -105,7 +106,7 @@ def command_from_proto(start: pb.ExecStart) -> Command:
     faults.bounds("output_bytes", output, at_least=1, at_most=_MOST_OUTPUT)
     cpu, wall = (_given(start.HasField(name), getattr(start, name), name, faults) for name in ("cpu_time", "wall_time"))
     faults.raise_if_any()
-    return Command(tuple(start.argv), dict(start.environment), start.folder, cpu, wall, output)
+    return Command(tuple(start.argv), dict(start.environment), start.folder, cpu, wall, output, start.relay)
 
 
 def _given(there: bool, message: Duration, name: str, faults: Faults) -> timedelta | None:
@@ -141,11 +142,19 @@ def paths_from_proto(paths: Iterable[str]) -> list[str]:
     return found
 
 
-def stdin_from_proto(request: pb.ExecRequest) -> bytes:
+def given_from_proto(request: pb.ExecRequest, relay: bool) -> bytes | Relayed:
     """Reads any request but the first. Raises InvalidArgument."""
-    if request.WhichOneof("request") == "start":
+    kind = request.WhichOneof("request") or "stdin"
+    if kind == "start":
         raise invalid("start", "must come in the first request alone")
-    return request.stdin
+    if relay != (kind == "relay"):
+        raise invalid(kind, "goes with a start that has a relay" if not relay else "does not go with a relay")
+    if not relay:
+        return request.stdin
+    piece = request.relay
+    if piece.taken_bytes < 0:
+        raise invalid("relay.taken_bytes", "must not be negative")
+    return Relayed(piece.connection, piece.data, piece.taken_bytes, piece.closed)
 
 
 def start_from_proto(request: pb.ExecRequest | None) -> pb.ExecStart:
@@ -191,7 +200,12 @@ def workspaces_to_proto(page: Page[Workspace]) -> pb.ListWorkspacesResponse:
     )
 
 
-def event_to_proto(event: Output | Exit) -> pb.ExecResponse:
+def event_to_proto(event: Output | Relayed | Exit) -> pb.ExecResponse:
+    if isinstance(event, Relayed):
+        piece = pb.RelayPiece(
+            connection=event.connection, data=event.data, taken_bytes=event.taken_bytes, closed=event.closed
+        )
+        return pb.ExecResponse(relay=piece)
     if isinstance(event, Output):
         return pb.ExecResponse(stderr=event.data) if event.error else pb.ExecResponse(stdout=event.data)
     return pb.ExecResponse(

@@ -12,7 +12,7 @@ from sandbox_service.domain.execution import Execution
 from sandbox_service.domain.jobs import Job, Report
 from sandbox_service.domain.levels import Level
 from sandbox_service.domain.signs import Sighting
-from sandbox_service.domain.workspace import Command, Exit, Output, Usage, WorkspaceSpec
+from sandbox_service.domain.workspace import Command, Exit, Output, Relayed, Usage, WorkspaceSpec
 
 _T = TypeVar("_T")
 
@@ -89,8 +89,9 @@ class Cage(Protocol):
     @property
     def is_up(self) -> bool: ...
 
-    def run(self, command: Command, stdin: AsyncIterator[bytes]) -> AsyncGenerator[Output | Exit]:
-        """Output as it comes, then one Exit. Closed or cancelled, it kills what it started. Raises CageLost."""
+    def run(self, command: Command, given: AsyncIterator[bytes | Relayed]) -> AsyncGenerator[Output | Relayed | Exit]:
+        """Output as it comes, then one Exit. `given`: its input, or with a relay the caller's pieces. Closed or
+        cancelled, it kills what it started. Raises CageLost, FailedPrecondition where there can be no relay."""
         ...
 
     async def write(self, folder: str, archive: AsyncIterator[bytes]) -> Usage:

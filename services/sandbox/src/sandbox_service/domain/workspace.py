@@ -51,6 +51,8 @@ class Command:
     wall_time: timedelta | None = None
     output_bytes: int = 16 << 20
     """Kept of stdout and stderr together; what is beyond is dropped, and the program goes on."""
+    relay: bool = False
+    """Connections to the relay's port are carried to its caller. It has no standard input then."""
 
 
 class ExecEnd(StrEnum):
@@ -79,6 +81,18 @@ class Output:
     data: bytes
     error: bool = False
     """From standard error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Relayed:
+    """A piece of a connection between a program and whatever the exec's caller connects it to. A new number begins one.
+
+    `taken_bytes`: number of the other side's bytes that have been taken; it may send as many more."""
+
+    connection: int
+    data: bytes = b""
+    taken_bytes: int = 0
+    closed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from sandbox_service.domain.workspace import (
     Command,
     Exit,
     Output,
+    Relayed,
     Usage,
     Workspace,
     WorkspaceSpec,
@@ -153,13 +154,14 @@ class Workspaces:
         await self._end(id, "deleted")
 
     async def exec(
-        self, id: str, command: Command, stdin: AsyncIterator[bytes], caller: str = ""
-    ) -> AsyncGenerator[Output | Exit]:
+        self, id: str, command: Command, given: AsyncIterator[bytes | Relayed], caller: str = ""
+    ) -> AsyncGenerator[Output | Relayed | Exit]:
         """Its output as it comes, and last its end. One after the other: another exec, read or write waits.
 
-        Closed or cancelled, it kills what it started. Raises NotFound, also when the workspace ends meanwhile.
+        Closed or cancelled, it kills what it started. Raises NotFound, also when the workspace ends meanwhile,
+        FailedPrecondition where there can be no relay.
         """
-        async with self._turn(self._get(id, caller)) as live, aclosing(live.cage.run(command, stdin)) as events:
+        async with self._turn(self._get(id, caller)) as live, aclosing(live.cage.run(command, given)) as events:
             async for event in events:
                 if isinstance(event, Exit):
                     live.workspace = replace(live.workspace, usage=event.usage)

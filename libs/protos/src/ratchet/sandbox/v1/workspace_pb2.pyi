@@ -379,6 +379,7 @@ class ExecStart(_message.Message):
     CPU_TIME_FIELD_NUMBER: _builtins.int
     WALL_TIME_FIELD_NUMBER: _builtins.int
     OUTPUT_BYTES_FIELD_NUMBER: _builtins.int
+    RELAY_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """Workspace to run in."""
     caller: _builtins.str
@@ -386,6 +387,10 @@ class ExecStart(_message.Message):
     """Folder to start in, relative to the workspace's."""
     output_bytes: _builtins.int
     """Bytes of stdout and stderr together to send; the rest is dropped. Default 16 MiB; at most 256 MiB."""
+    relay: _builtins.bool
+    """Connections to 127.0.0.1:80 in the workspace are carried to the caller of Exec, 32 at a time, until the program ends.
+    There is no standard input then. FAILED_PRECONDITION for a workspace without a network of its own (L1).
+    """
     @_builtins.property
     def argv(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Program and arguments, 64 KiB in all with the environment. A name is looked up on the PATH."""
@@ -411,14 +416,50 @@ class ExecStart(_message.Message):
         cpu_time: _duration_pb2.Duration | None = ...,
         wall_time: _duration_pb2.Duration | None = ...,
         output_bytes: _builtins.int = ...,
+        relay: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["cpu_time", b"cpu_time", "wall_time", b"wall_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["argv", b"argv", "caller", b"caller", "cpu_time", b"cpu_time", "environment", b"environment", "folder", b"folder", "id", b"id", "output_bytes", b"output_bytes", "wall_time", b"wall_time"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["argv", b"argv", "caller", b"caller", "cpu_time", b"cpu_time", "environment", b"environment", "folder", b"folder", "id", b"id", "output_bytes", b"output_bytes", "relay", b"relay", "wall_time", b"wall_time"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ExecStart: _TypeAlias = ExecStart  # noqa: Y015
+
+@_typing.final
+class RelayPiece(_message.Message):
+    """A piece of a connection between a program and what the caller of Exec connects it to. Each side may have 131072 bytes
+    on the way that the other has not taken; a connection with more is cut off.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONNECTION_FIELD_NUMBER: _builtins.int
+    DATA_FIELD_NUMBER: _builtins.int
+    TAKEN_BYTES_FIELD_NUMBER: _builtins.int
+    CLOSED_FIELD_NUMBER: _builtins.int
+    connection: _builtins.int
+    """Number of the connection, from 1. The first response of a number opens it."""
+    data: _builtins.bytes
+    taken_bytes: _builtins.int
+    """Bytes of the other side that have been taken since the last piece: it may send as many more."""
+    closed: _builtins.bool
+    """Last piece: its sender has closed the connection."""
+    def __init__(
+        self,
+        *,
+        connection: _builtins.int = ...,
+        data: _builtins.bytes = ...,
+        taken_bytes: _builtins.int = ...,
+        closed: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["closed", b"closed", "connection", b"connection", "data", b"data", "taken_bytes", b"taken_bytes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RelayPiece: _TypeAlias = RelayPiece  # noqa: Y015
 
 @_typing.final
 class ExecRequest(_message.Message):
@@ -426,20 +467,24 @@ class ExecRequest(_message.Message):
 
     START_FIELD_NUMBER: _builtins.int
     STDIN_FIELD_NUMBER: _builtins.int
+    RELAY_FIELD_NUMBER: _builtins.int
     stdin: _builtins.bytes
     @_builtins.property
     def start(self) -> Global___ExecStart: ...
+    @_builtins.property
+    def relay(self) -> Global___RelayPiece: ...
     def __init__(
         self,
         *,
         start: Global___ExecStart | None = ...,
         stdin: _builtins.bytes = ...,
+        relay: Global___RelayPiece | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["request", b"request", "start", b"start", "stdin", b"stdin"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["relay", b"relay", "request", b"request", "start", b"start", "stdin", b"stdin"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["request", b"request", "start", b"start", "stdin", b"stdin"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["relay", b"relay", "request", b"request", "start", b"start", "stdin", b"stdin"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_request: _TypeAlias = _typing.Literal["start", "stdin"]  # noqa: Y015
+    _WhichOneofReturnType_request: _TypeAlias = _typing.Literal["start", "stdin", "relay"]  # noqa: Y015
     _WhichOneofArgType_request: _TypeAlias = _typing.Literal["request", b"request"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_request) -> _WhichOneofReturnType_request | None: ...
 
@@ -523,22 +568,26 @@ class ExecResponse(_message.Message):
     STDOUT_FIELD_NUMBER: _builtins.int
     STDERR_FIELD_NUMBER: _builtins.int
     EXIT_FIELD_NUMBER: _builtins.int
+    RELAY_FIELD_NUMBER: _builtins.int
     stdout: _builtins.bytes
     stderr: _builtins.bytes
     @_builtins.property
     def exit(self) -> Global___ExecExit: ...
+    @_builtins.property
+    def relay(self) -> Global___RelayPiece: ...
     def __init__(
         self,
         *,
         stdout: _builtins.bytes = ...,
         stderr: _builtins.bytes = ...,
         exit: Global___ExecExit | None = ...,
+        relay: Global___RelayPiece | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["exit", b"exit", "response", b"response", "stderr", b"stderr", "stdout", b"stdout"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["exit", b"exit", "relay", b"relay", "response", b"response", "stderr", b"stderr", "stdout", b"stdout"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["exit", b"exit", "response", b"response", "stderr", b"stderr", "stdout", b"stdout"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["exit", b"exit", "relay", b"relay", "response", b"response", "stderr", b"stderr", "stdout", b"stdout"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_response: _TypeAlias = _typing.Literal["stdout", "stderr", "exit"]  # noqa: Y015
+    _WhichOneofReturnType_response: _TypeAlias = _typing.Literal["stdout", "stderr", "exit", "relay"]  # noqa: Y015
     _WhichOneofArgType_response: _TypeAlias = _typing.Literal["response", b"response"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_response) -> _WhichOneofReturnType_response | None: ...
 

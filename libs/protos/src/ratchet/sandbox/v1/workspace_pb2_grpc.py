@@ -111,8 +111,8 @@ class WorkspaceServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def Exec(self, request_iterator, context):
-        """Runs a program: the first request starts it, further ones are its standard input, which ends where they end. Output
-        comes as it is written, and last an exit. Calls of Exec, WriteFiles and ReadFiles take turns. Cancelling the call
+        """Runs a program: the first request starts it, further ones are its standard input, or with a relay what its connections
+        receive; both end where they end. Output comes as it is written, and last an exit. Calls of Exec, WriteFiles and ReadFiles take turns. Cancelling the call
         kills the program, and the workspace stays.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

@@ -48,8 +48,8 @@ class WorkspaceServiceStub:
     DeleteWorkspace: _grpc.UnaryUnaryMultiCallable[_workspace_pb2.DeleteWorkspaceRequest, _workspace_pb2.DeleteWorkspaceResponse]
     """Kills what runs and removes all files."""
     Exec: _grpc.StreamStreamMultiCallable[_workspace_pb2.ExecRequest, _workspace_pb2.ExecResponse]
-    """Runs a program: the first request starts it, further ones are its standard input, which ends where they end. Output
-    comes as it is written, and last an exit. Calls of Exec, WriteFiles and ReadFiles take turns. Cancelling the call
+    """Runs a program: the first request starts it, further ones are its standard input, or with a relay what its connections
+    receive; both end where they end. Output comes as it is written, and last an exit. Calls of Exec, WriteFiles and ReadFiles take turns. Cancelling the call
     kills the program, and the workspace stays.
     """
     WriteFiles: _grpc.StreamUnaryMultiCallable[_workspace_pb2.WriteFilesRequest, _workspace_pb2.WriteFilesResponse]
@@ -82,8 +82,8 @@ class WorkspaceServiceAsyncStub(WorkspaceServiceStub):
     DeleteWorkspace: _aio.UnaryUnaryMultiCallable[_workspace_pb2.DeleteWorkspaceRequest, _workspace_pb2.DeleteWorkspaceResponse]  # type: ignore[assignment]
     """Kills what runs and removes all files."""
     Exec: _aio.StreamStreamMultiCallable[_workspace_pb2.ExecRequest, _workspace_pb2.ExecResponse]  # type: ignore[assignment]
-    """Runs a program: the first request starts it, further ones are its standard input, which ends where they end. Output
-    comes as it is written, and last an exit. Calls of Exec, WriteFiles and ReadFiles take turns. Cancelling the call
+    """Runs a program: the first request starts it, further ones are its standard input, or with a relay what its connections
+    receive; both end where they end. Output comes as it is written, and last an exit. Calls of Exec, WriteFiles and ReadFiles take turns. Cancelling the call
     kills the program, and the workspace stays.
     """
     WriteFiles: _aio.StreamUnaryMultiCallable[_workspace_pb2.WriteFilesRequest, _workspace_pb2.WriteFilesResponse]  # type: ignore[assignment]
@@ -143,8 +143,8 @@ class WorkspaceServiceServicer(metaclass=_abc_1.ABCMeta):
         request_iterator: _MaybeAsyncIterator[_workspace_pb2.ExecRequest],
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_workspace_pb2.ExecResponse], _abc.AsyncIterator[_workspace_pb2.ExecResponse]]:
-        """Runs a program: the first request starts it, further ones are its standard input, which ends where they end. Output
-        comes as it is written, and last an exit. Calls of Exec, WriteFiles and ReadFiles take turns. Cancelling the call
+        """Runs a program: the first request starts it, further ones are its standard input, or with a relay what its connections
+        receive; both end where they end. Output comes as it is written, and last an exit. Calls of Exec, WriteFiles and ReadFiles take turns. Cancelling the call
         kills the program, and the workspace stays.
         """
 

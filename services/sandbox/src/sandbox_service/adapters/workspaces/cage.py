@@ -15,12 +15,13 @@ from typing import Any
 from ratchet_kit.errors import FailedPrecondition, ResourceExhausted, invalid
 from ratchet_kit.logs import get_logger
 from sandbox_service.adapters.lanes import cgroups, protocol
-from sandbox_service.adapters.workspaces.nursery import receive
+from sandbox_service.adapters.workspaces.nursery import receive, receive_socket
+from sandbox_service.adapters.workspaces.relay import Relay
 from sandbox_service.adapters.workspaces.streams import Inlet, Outlet
 from sandbox_service.cage.lane import scratch
 from sandbox_service.domain.levels import Level
 from sandbox_service.domain.ports import CageLost
-from sandbox_service.domain.workspace import Command, ExecEnd, Exit, Output, Usage, WorkspaceSpec
+from sandbox_service.domain.workspace import Command, ExecEnd, Exit, Output, Relayed, Usage, WorkspaceSpec
 
 log = get_logger(__name__)
 
@@ -51,6 +52,9 @@ class WorkspaceCage:
         self._up, self._stopped = True, False
         self.level = Level.NONE
         self.layers: tuple[str, ...] = ()
+        self.door: socket.socket | None = None
+        """The relay's port; without one `no_relay` says why."""
+        self.no_relay = ""
 
     async def open(self, spec: WorkspaceSpec) -> None:
         """From here on it is a workspace's. Raises OSError, EOFError, FailedPrecondition."""
@@ -73,6 +77,9 @@ class WorkspaceCage:
         said = await receive(self._socket)
         if "lacking" in said:
             raise FailedPrecondition(said["lacking"])
+        if (no_relay := said.get("no_relay")) is not None:
+            self.no_relay = no_relay
+            self.door = None if no_relay else await receive_socket(self._socket)
         return said
 
     @property
@@ -84,13 +91,21 @@ class WorkspaceCage:
                 self._up = bool(self._socket.recv(1, socket.MSG_PEEK))
         return self._up
 
-    async def run(self, command: Command, stdin: AsyncIterator[bytes]) -> AsyncGenerator[Output | Exit]:
+    async def run(
+        self, command: Command, given: AsyncIterator[bytes | Relayed]
+    ) -> AsyncGenerator[Output | Relayed | Exit]:
+        if command.relay and self.door is None:
+            raise FailedPrecondition(f"this workspace ({self.level}) can have no relay: {self.no_relay}")
         limits = self._spec.limits
         arguments = (command.argv, {**self._place.environment, **command.environment}, command.folder)
         cpu = min(command.cpu_time or limits.cpu_time, limits.cpu_time)
         wall = min(command.wall_time or limits.wall_time, limits.wall_time)
         room, cut = command.output_bytes, False
-        async with contextlib.aclosing(self._do("command", arguments, cpu, wall, stdin)) as events:
+        stdin: AsyncIterator[bytes] = (one async for one in given if isinstance(one, bytes))
+        pieces: AsyncIterator[Relayed] | None = None
+        if command.relay:
+            stdin, pieces = _nothing(), (one async for one in given if isinstance(one, Relayed))
+        async with contextlib.aclosing(self._do("command", arguments, cpu, wall, stdin, pieces)) as events:
             async for event in events:
                 if isinstance(event, Output):
                     data = event.data[:room]
@@ -98,13 +113,15 @@ class WorkspaceCage:
                     room -= len(data)
                     if data:
                         yield Output(data, event.error)
+                elif isinstance(event, Relayed):
+                    yield event
                 else:
                     yield _exit(event, cut)
 
     async def write(self, folder: str, archive: AsyncIterator[bytes]) -> Usage:
         async with contextlib.aclosing(self._do("write", (folder,), _FILES_CPU, _FILES_WALL, archive)) as events:
             async for event in events:
-                if not isinstance(event, Output):
+                if isinstance(event, dict):
                     return _moved(event).usage
         raise CageLost("it ended")
 
@@ -112,23 +129,31 @@ class WorkspaceCage:
         arguments = (tuple(names), self._spec.limits.disk_bytes)
         async with contextlib.aclosing(self._do("read", arguments, _FILES_CPU, _FILES_WALL, _nothing())) as events:
             async for event in events:
-                if not isinstance(event, Output):
+                if isinstance(event, dict):
                     _moved(event)
-                elif not event.error:
+                elif isinstance(event, Output) and not event.error:
                     yield event.data
 
     async def _do(
-        self, mode: str, arguments: tuple[object, ...], cpu: timedelta, wall: timedelta, stdin: AsyncIterator[bytes]
-    ) -> AsyncGenerator[Output | dict[str, Any]]:
-        """Output, and last the keeper's answer."""
+        self,
+        mode: str,
+        arguments: tuple[object, ...],
+        cpu: timedelta,
+        wall: timedelta,
+        stdin: AsyncIterator[bytes],
+        pieces: AsyncIterator[Relayed] | None = None,
+    ) -> AsyncGenerator[Output | Relayed | dict[str, Any]]:
+        """Output, and last the keeper's answer. `pieces`: the relay's, if there is one."""
         changed = asyncio.Event()
         limits = self._spec.limits
         tasks = limits.processes + _OWN_PROCESSES
         payload = protocol.frame((mode, arguments, limits.memory_bytes, cpu.total_seconds(), limits.disk_bytes, tasks))
         head = {"do": "run", "cpu": cpu.total_seconds(), "wall": wall.total_seconds()}
         inlet, outlets = Inlet(), (Outlet(changed), Outlet(changed))
+        relay = Relay(self.door, changed) if self.door and pieces else None
         feed = answer = None
         try:
+            feeds = [relay.start(pieces)] if relay and pieces else []
             note = os.memfd_create("payload")
             try:
                 os.write(note, payload)
@@ -145,7 +170,8 @@ class WorkspaceCage:
                     outlet.close_writer()
             feed = asyncio.create_task(inlet.feed(stdin))
             answer = asyncio.create_task(receive(self._socket))
-            for task in (feed, answer):
+            feeds.append(feed)
+            for task in (*feeds, answer):
                 task.add_done_callback(lambda _: changed.set())
             while not answer.done():
                 await changed.wait()
@@ -153,8 +179,11 @@ class WorkspaceCage:
                 for number, outlet in enumerate(outlets):
                     if data := outlet.take():
                         yield Output(data, bool(number))
-                if feed.done():
-                    feed.result()
+                while relay and (piece := relay.take()):
+                    yield piece
+                for fed in feeds:
+                    if fed.done():
+                        fed.result()
             for number, outlet in enumerate(outlets):
                 if data := outlet.rest():
                     yield Output(data, bool(number))
@@ -170,6 +199,8 @@ class WorkspaceCage:
                     head["end"] = ExecEnd.MEMORY.value
             yield head
         finally:
+            if relay:
+                await relay.stop()
             if answer is not None and not answer.done():
                 await asyncio.shield(self._cancel(answer))
             if feed is None:
@@ -217,6 +248,8 @@ class WorkspaceCage:
             await self._has_ended(_CANCEL_GRACE)
         await asyncio.to_thread(self._remove_traces)
         self._socket.close()
+        if self.door:
+            self.door.close()
         os.close(self._keeper)
         self._place.release()
 

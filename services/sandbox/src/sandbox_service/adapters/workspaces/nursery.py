@@ -112,6 +112,22 @@ async def receive(connection: socket.socket) -> dict[str, Any]:
     return message
 
 
+async def receive_socket(connection: socket.socket) -> socket.socket:
+    """One that the cage has made. Raises EOFError, OSError."""
+    ready, loop = asyncio.Event(), asyncio.get_running_loop()
+    loop.add_reader(connection, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(connection)
+    _, descriptors, _, _ = socket.recv_fds(connection, 1, 1)
+    if not descriptors:
+        raise EOFError("the other side hung up")
+    made = socket.socket(fileno=descriptors[0])
+    made.setblocking(False)
+    return made
+
+
 async def _exactly(connection: socket.socket, count: int) -> bytes:
     data = b""
     while len(data) < count:

@@ -65,6 +65,11 @@ def high(descriptor: int) -> int:
     return moved
 
 
+def ioctl(descriptor: int, request: int, argument: bytes) -> None:
+    """`argument`: what the request reads, which writes nothing back."""
+    _check(_libc.ioctl(descriptor, ctypes.c_ulong(request), argument), "ioctl")
+
+
 def set_thread_stack(size: int) -> None:
     """What every thread gets from now on that doesn't ask for a stack of its own size. Else RLIMIT_STACK decides, as it
     was when this process began."""

@@ -27,7 +27,9 @@ from sandbox_service.cage.kernel import libc, syscalls
 AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 CLONE_THREAD = 0x00010000
 CLONE_NAMESPACES = 0x7E020000
-AF_UNIX = 1
+AF_UNIX, AF_INET = 1, 2
+SOCK_STREAM, _KIND_OF_SOCKET, IPPROTO_TCP = 1, 0xF, 6
+SOL_SOCKET, _LAST_TCP_OPTION = 1, 18  # TCP_USER_TIMEOUT: those of before Linux 3
 X32_BIT = 0x40000000
 
 MAP_SHARED, MAP_ANONYMOUS = 0x01, 0x20
@@ -185,11 +187,41 @@ def _choose(starts: list[tuple[int, int]]) -> list[bytes]:
     return [_instruction(_JGE, starts[half][0], 0, 1), _instruction(_JUMP, len(below)), *below, *above]
 
 
+def _loopback(numbers: dict[str, int]) -> list[bytes]:
+    """Local sockets, and TCP's, which lead nowhere out of a network of one's own; of its options the old ones."""
+    return [
+        _instruction(_JEQ, numbers["socket"], 0, 11),
+        _instruction(_LOAD, _ARG0),
+        _instruction(_JEQ, AF_UNIX, 7, 0),
+        _instruction(_JEQ, AF_INET, 0, 7),
+        _instruction(_LOAD, _ARG1),
+        _instruction(_AND, _KIND_OF_SOCKET),
+        _instruction(_JEQ, SOCK_STREAM, 0, 4),
+        _instruction(_LOAD, _ARG2),
+        _instruction(_JEQ, 0, 1, 0),
+        _instruction(_JEQ, IPPROTO_TCP, 0, 1),
+        _instruction(_RET, _ALLOW),
+        _instruction(_RET, _EPERM),
+        _instruction(_JEQ, numbers["setsockopt"], 0, 8),
+        _instruction(_LOAD, _ARG1),
+        _instruction(_JEQ, SOL_SOCKET, 5, 0),
+        _instruction(_JEQ, IPPROTO_TCP, 0, 2),
+        _instruction(_LOAD, _ARG2),
+        _instruction(_JGE, _LAST_TCP_OPTION + 1, 0, 1),
+        _instruction(_RET, _EPERM),
+        _instruction(_RET, _ALLOW),
+        _instruction(_LOAD, _NR),  # those of all sockets: _no_strings_attached
+    ]
+
+
 def assemble_for_lane(machine: str, processes: bool, shared_bytes: int = -1, commands: bool = False) -> bytes:
     """`shared_bytes`: of one shared anonymous mapping, at most; -1 for any. `commands`: a program that may start no
-    process may become another one, under the same filters."""
+    process may become another one, under the same filters; one that may start some has TCP within its network."""
     numbers = syscalls.numbers_of(machine)
-    program = [*_preamble(machine, numbers), *_no_strings_attached(numbers)]
+    program = _preamble(machine, numbers)
+    if processes and commands:
+        program += _loopback(numbers)
+    program += _no_strings_attached(numbers)
     if processes:
         program += [
             _instruction(_JEQ, numbers["clone"], 0, 4),

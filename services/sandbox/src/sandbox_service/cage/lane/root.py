@@ -30,13 +30,20 @@ class Root:
     """`stage`: an existing empty folder to build upon; only the lane's mount namespace ever sees what is built.
 
     `paths`: what to show beside the interpreter `python` and what that reads; `packages`: a folder to show as PACKAGES.
-    A copy of FOLDER is shown as CAGE where Python begins again in it.
+    A copy of FOLDER is shown as CAGE where Python begins again in it. `folders`: names that lead to those of SCRATCH,
+    unless something is shown there.
     """
 
     def __init__(
-        self, stage: str, paths: tuple[str, ...], python: str, packages: str, begins_again: bool = True
+        self,
+        stage: str,
+        paths: tuple[str, ...],
+        python: str,
+        packages: str,
+        begins_again: bool = True,
+        folders: tuple[str, ...] = (),
     ) -> None:
-        self._begins_again = begins_again
+        self._begins_again, self._folders = begins_again, folders
         self._stage, self._paths, self._packages = stage, (*paths, python), packages
         self._links = _LINKS | {f"{NAMES}/{name}": python for name in ("python", "python3")}
 
@@ -57,6 +64,9 @@ class Root:
         own += [self._make_device(name) for name in _DEVICES]
         for path, target in self._links.items():
             os.symlink(target, stage + path)
+        for name in self._folders:
+            if not os.path.lexists(f"{stage}/{name}"):
+                os.symlink(f"{SCRATCH}/{name}", f"{stage}/{name}")
         if self._begins_again:
             self._copy_cage()
         libc.mount("none", stage, None, libc.MS_REMOUNT | libc.MS_RDONLY | libc.MS_NOSUID)

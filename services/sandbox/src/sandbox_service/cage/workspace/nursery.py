@@ -8,18 +8,21 @@ import array
 import gc
 import os
 import signal
+import struct
 import sys
-from _socket import CMSG_SPACE, socket
+from _socket import CMSG_SPACE, SCM_RIGHTS, SOL_SOCKET, socket
 from typing import Any, NoReturn
 
 from sandbox_service.cage.kernel import libc
 from sandbox_service.cage.lane import forks, jail, lockdown, outside, root
 from sandbox_service.cage.wire import wire
+from sandbox_service.cage.workspace import network
 from sandbox_service.cage.workspace.init import serve_init
 from sandbox_service.cage.workspace.keeper import Keeper
 from sandbox_service.cage.workspace.start import Start
 
 _PLACES = 2  # descriptors of a request: the workspace's connection, and the account of its CPU time
+_FOLDERS = ("app", "data", "testbed", "work", "workspace", "logs", "solution", "tests")  # as task folders name them
 _THREAD_STACK = 8 << 20
 
 
@@ -55,7 +58,7 @@ def main() -> None:
 
 def _root(setup: dict[str, Any], stage: str) -> root.Root:
     python = os.path.realpath(sys.executable)
-    return root.Root(stage, tuple(setup["paths"]), python, setup["packages"], begins_again=False)
+    return root.Root(stage, tuple(setup["paths"]), python, setup["packages"], begins_again=False, folders=_FOLDERS)
 
 
 def _live(descriptors: list[int], setup: dict[str, Any], proc: int, nursery: int) -> NoReturn:
@@ -84,8 +87,13 @@ def _keep(descriptors: list[int], shared: dict[str, Any], proc: int) -> None:
     # the service writes it once this process is in its cgroup
     setup = shared | wire.receive(connection) | {"cpu_usage": cpu_usage, "processes": not shared["refused"]}
     begin = {"setup": setup, "stage": setup["stage"], "layers": [], "refused": shared["refused"]}
+    door, no_relay = None, "it has no network of its own"
     if not begin["refused"]:
         begin["layers"] = outside.go_in(_root(setup, setup["stage"]), setup["uid"])
+        try:
+            door = network.open_loopback()
+        except OSError as error:
+            no_relay = f"its network has no loopback: {error}"
     elif os.geteuid() == 0:
         os.chown(setup["stage"], setup["uid"], setup["uid"])
         jail.become(setup["uid"])
@@ -96,7 +104,11 @@ def _keep(descriptors: list[int], shared: dict[str, Any], proc: int) -> None:
         start = Start(locked, setup)
         complaints = libc.duplicate(2, 100)
         ends = forks.start(start.settle, start.begin, locked.world, complaints, connection, serve_init)
-        wire.send(answers, {"layers": locked.layers, "refused": locked.refused})
+        no_relay = "" if door else no_relay
+        wire.send(answers, {"layers": locked.layers, "refused": locked.refused, "no_relay": no_relay})
+        if door:
+            answers.sendmsg([b"."], [(SOL_SOCKET, SCM_RIGHTS, struct.pack("=i", door.fileno()))])
+            door.close()
         # may be long in coming: the service keeps some that wait
         keeper = Keeper(answers, locked, setup | wire.receive(connection), ends, proc)
     except lockdown.Lacking as error:

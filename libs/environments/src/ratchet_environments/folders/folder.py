@@ -1,0 +1,241 @@
+"""A task folder: task.toml, instruction.md, environment/, tests/, solution/."""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from ratchet_environments.folders import dockerfile
+from ratchet_environments.folders.tree import File, Tree, read_file, read_tree
+from ratchet_kit.errors import InvalidArgument, invalid
+
+_TOML_BYTES, _TEXT_BYTES = 64 << 10, 256 << 10
+_LONGEST = timedelta(hours=24)
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}(/[A-Za-z0-9][A-Za-z0-9._-]{0,99})?$")
+_OWN = "metadata.ratchet"
+
+
+class Judge(StrEnum):
+    """How the tests meet the agent's work, as [metadata.ratchet] judge says."""
+
+    FILES = "files"
+    """They read its files and run none of them."""
+    PROGRAM = "program"
+    """They have its programs run elsewhere, by the command `subject`, and never hold its files."""
+    PROCESS = "process"
+    """They may run or import its files, which can then write the reward: forgeable. The default."""
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """A file or folder that the agent hands over, by its path in the workspace, without what matches `exclude`."""
+
+    path: str
+    exclude: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFolder:
+    name: str
+    instruction: str
+    judge: Judge
+    runtime: str
+    """A runtime of the node; empty: its Python."""
+    workdir: str
+    """Path in the workspace: "app"."""
+    environment: Tree
+    """Files that the agent begins with, by their path in the workspace."""
+    tests: Tree
+    """Below tests/, with the judge's test.sh."""
+    solution: Tree
+    """Below solution/, with solve.sh; or empty."""
+    artifacts: tuple[Artifact, ...]
+    agent_timeout: timedelta
+    verifier_timeout: timedelta
+    memory_bytes: int
+    """0: the node's default."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Environment of all that runs."""
+    verifier_variables: Mapping[str, str] = field(default_factory=dict)
+    solution_variables: Mapping[str, str] = field(default_factory=dict)
+
+
+def read(path: Path) -> TaskFolder:
+    """Raises InvalidArgument, which names the folder, the file and what is to do."""
+    try:
+        return _read(path)
+    except InvalidArgument as error:
+        fault = error.violations[0]
+        raise invalid(f"{path}/{fault.field}", fault.description) from error
+
+
+def find(paths: list[Path]) -> list[Path]:
+    """Task folders: each of `paths`, or those in a folder of several. Raises InvalidArgument."""
+    found: list[Path] = []
+    for path in paths:
+        if (path / "task.toml").is_file():
+            found.append(path)
+            continue
+        below = sorted(entry.parent for entry in path.glob("*/task.toml")) if path.is_dir() else []
+        if not below:
+            raise invalid(
+                str(path), "holds no task folder: one has a task.toml, an instruction.md, environment/, tests/"
+            )
+        found += below
+    return found
+
+
+def _read(path: Path) -> TaskFolder:
+    toml = _Table(_toml(path), "")
+    _refuse_what_needs_more(path, toml)
+    own = toml.table("metadata").table("ratchet")
+    runtime = own.text("runtime", "")
+    word = own.text("judge", Judge.PROCESS.value)
+    if word not in list(Judge):
+        raise invalid(f"task.toml: {_OWN}.judge", f"{word!r} is none of {', '.join(Judge)}")
+    context = read_tree(path / "environment", "environment")
+    if "Dockerfile" not in context:
+        raise invalid("environment/Dockerfile", "is not there: it says which files the agent begins with")
+    if len(context["Dockerfile"].content) > _TEXT_BYTES:
+        raise invalid("environment/Dockerfile", f"has more than {_TEXT_BYTES} bytes")
+    if ".dockerignore" in context:
+        raise invalid(
+            "environment/.dockerignore", "is not interpreted here: take out of environment/ what is not copied"
+        )
+    built = dockerfile.interpret(_decoded(context["Dockerfile"], dockerfile.SHOWN), context, has_runtime=bool(runtime))
+    environment, verifier = toml.table("environment"), toml.table("verifier")
+    workdir = environment.text("workdir", "")
+    tests, solution = read_tree(path / "tests", "tests"), read_tree(path / "solution", "solution")
+    if "test.sh" not in tests:
+        raise invalid("tests/test.sh", "is not there: it writes the reward to /logs/verifier/reward.txt")
+    return TaskFolder(
+        _name(toml, path),
+        _decoded(read_file(path / "instruction.md", "instruction.md", _TEXT_BYTES), "instruction.md"),
+        Judge(word),
+        runtime,
+        dockerfile.place(workdir, "task.toml: environment.workdir") if workdir else built.workdir,
+        built.files,
+        {f"tests/{name}": file for name, file in tests.items()},
+        {f"solution/{name}": file for name, file in solution.items()},
+        _artifacts(toml, workdir or f"/tmp/{built.workdir}"),
+        toml.table("agent").seconds("timeout_sec", 600),
+        verifier.seconds("timeout_sec", 600),
+        environment.whole("memory_mb") << 20,
+        {**built.environment, **environment.variables("env")},
+        verifier.variables("env"),
+        toml.table("solution").variables("env"),
+    )
+
+
+def _toml(path: Path) -> dict[str, Any]:
+    text = _decoded(read_file(path / "task.toml", "task.toml", _TOML_BYTES), "task.toml")
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise invalid("task.toml", f"is no TOML: {error}") from error
+
+
+def _refuse_what_needs_more(path: Path, toml: "_Table") -> None:
+    if toml.values.get("steps"):
+        raise invalid("task.toml: steps", "tasks of several steps are not judged here: make a folder of each step")
+    environment, verifier = toml.table("environment"), toml.table("verifier")
+    own_image = verifier.values.get("environment")
+    for field_name, value in (
+        ("environment.docker_image", environment.values.get("docker_image")),
+        ("verifier.environment.docker_image", own_image.get("docker_image") if isinstance(own_image, dict) else None),
+    ):
+        if value and not toml.table("metadata").table("ratchet").values.get("runtime"):
+            raise invalid(
+                f"task.toml: {field_name}",
+                f"a sandbox node runs no images: name a runtime of it that has what is needed in [{_OWN}] runtime",
+            )
+    for field_name in ("gpus", "mcp_servers"):
+        if environment.values.get(field_name):
+            raise invalid(f"task.toml: environment.{field_name}", "a workspace has none: take it out of the task")
+    for name in ("environment/docker-compose.yaml", "tests/Dockerfile", "tests/docker-compose.yaml"):
+        if (path / name).exists():
+            raise invalid(name, "a sandbox node builds no images: describe one environment in environment/Dockerfile")
+
+
+def _name(toml: "_Table", path: Path) -> str:
+    name = toml.table("task").text("name", path.resolve().name)
+    if not _NAME.match(name):
+        raise invalid("task.toml: task.name", f"{name[:120]!r} is no name: letters, digits, '.', '_', '-', one '/'")
+    return name
+
+
+def _artifacts(toml: "_Table", workdir: str) -> tuple[Artifact, ...]:
+    where = "task.toml: artifacts"
+    given = toml.values.get("artifacts", [])
+    if not isinstance(given, list) or len(given) > 100:
+        raise invalid(where, "must be a list of at most 100 paths")
+    found = []
+    for one in given or [workdir]:
+        table = one if isinstance(one, dict) else {"source": one}
+        source, exclude = table.get("source"), table.get("exclude", [])
+        if (
+            not isinstance(source, str)
+            or not isinstance(exclude, list)
+            or not all(isinstance(it, str) for it in exclude)
+        ):
+            raise invalid(where, "each is a path, or {source = PATH, exclude = [PATTERN, ...]}")
+        path = "logs/artifacts" if source.rstrip("/") == "/logs/artifacts" else dockerfile.place(source, where)
+        if path.split("/")[0] in ("", "tests", "solution") or (path.startswith("logs") and path != "logs/artifacts"):
+            raise invalid(where, f"{source!r} holds more than the agent's work: name folders and files below it")
+        found.append(Artifact(path, tuple(exclude)))
+    return tuple(found)
+
+
+def _decoded(file: File, shown: str) -> str:
+    try:
+        return file.content.decode()
+    except UnicodeDecodeError as error:
+        raise invalid(shown, "is no UTF-8 text") from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """A table of task.toml, whose errors name the field."""
+
+    values: Mapping[str, Any]
+    path: str
+
+    def _where(self, name: str) -> str:
+        return f"task.toml: {self.path}{name}"
+
+    def table(self, name: str) -> "_Table":
+        found = self.values.get(name, {})
+        if not isinstance(found, dict):
+            raise invalid(self._where(name), "must be a table")
+        return _Table(found, f"{self.path}{name}.")
+
+    def text(self, name: str, default: str) -> str:
+        found = self.values.get(name, default)
+        if not isinstance(found, str) or len(found) > 1000:
+            raise invalid(self._where(name), "must be a text")
+        return found
+
+    def seconds(self, name: str, default: float) -> timedelta:
+        found = self.values.get(name, default)
+        if isinstance(found, bool) or not isinstance(found, (int, float)) or not 0 < found <= _LONGEST.total_seconds():
+            raise invalid(self._where(name), f"must be seconds, above 0 and at most {_LONGEST.total_seconds():.0f}")
+        return timedelta(seconds=found)
+
+    def whole(self, name: str) -> int:
+        found = self.values.get(name, 0)
+        if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found <= 1 << 20:
+            raise invalid(self._where(name), "must be a whole number, from 0 to 1048576")
+        return found
+
+    def variables(self, name: str) -> dict[str, str]:
+        found = self.table(name).values
+        for key, value in found.items():
+            if not isinstance(value, str):
+                raise invalid(self._where(f"{name}.{key}"), "must be a text")
+            if "${" in value:
+                raise invalid(self._where(f"{name}.{key}"), "takes a value of the machine: write the value itself")
+        return dict(found)

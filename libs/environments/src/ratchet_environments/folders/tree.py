@@ -1,0 +1,119 @@
+"""Files of a folder that a stranger made, read once and within bounds."""
+
+import os
+import stat
+import tarfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+
+from ratchet_kit.errors import invalid
+
+MOST_FILES = 2_000
+MOST_BYTES = 64 << 20
+_DEEPEST, _LONGEST = 32, 200
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """`link`: where a symbolic link leads; it has no content then."""
+
+    content: bytes = b""
+    mode: int = 0o644
+    link: str = ""
+
+
+Tree = Mapping[str, File]
+"""Files by their path in the workspace: "app/main.py"."""
+
+
+def read_tree(root: Path, shown: str) -> dict[str, File]:
+    """The files below `root` by their path there; none where it is not there. Raises InvalidArgument, which names the
+    file, for a link, a device, a name with control characters, and beyond the bounds."""
+    found: dict[str, File] = {}
+    size = 0
+    waiting = [("", 0)] if root.is_dir() and not root.is_symlink() else []
+    while waiting:
+        folder, depth = waiting.pop()
+        if depth > _DEEPEST:
+            raise invalid(f"{shown}/{folder}", f"is deeper than {_DEEPEST} folders: put it higher")
+        for entry in sorted(os.scandir(root / folder), key=lambda entry: entry.name):
+            path = f"{folder}{entry.name}"
+            _check_name(entry.name, f"{shown}/{path}")
+            if entry.is_dir(follow_symlinks=False):
+                waiting.append((f"{path}/", depth + 1))
+                continue
+            found[path] = read_file(root / path, f"{shown}/{path}", MOST_BYTES - size)
+            size += len(found[path].content)
+            if len(found) > MOST_FILES:
+                raise invalid(shown, f"has more than {MOST_FILES} files: pack what is not read by itself")
+    return found
+
+
+def read_file(path: Path, shown: str, most: int) -> File:
+    """Raises InvalidArgument for what is no file, or has more than `most` bytes."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        if path.is_symlink():
+            raise invalid(shown, "is a link: put the file itself there") from error
+        raise invalid(shown, f"can't be read: {error.strerror}") from error
+    with open(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise invalid(shown, "is no file")
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise invalid(shown, f"is too large: {most} bytes are left of what a task folder may have")
+    return File(content, 0o755 if status.st_mode & 0o111 else 0o644)
+
+
+def _check_name(name: str, shown: str) -> None:
+    if len(name) > _LONGEST or not name.isprintable() or "\\" in name:
+        raise invalid(ascii(shown), f"has a name that is longer than {_LONGEST} letters or has control characters")
+
+
+def packed(files: Tree, folders: Iterable[str] = ()) -> bytes:
+    """A tar of files, with folders that have to be there."""
+    into = BytesIO()
+    with tarfile.open(fileobj=into, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for folder in folders:
+            entry = tarfile.TarInfo(folder)
+            entry.type, entry.mode = tarfile.DIRTYPE, 0o755
+            archive.addfile(entry)
+        for path, file in files.items():
+            entry = tarfile.TarInfo(path)
+            entry.mode, entry.size = file.mode, len(file.content)
+            if file.link:
+                entry.type, entry.linkname = tarfile.SYMTYPE, file.link
+            archive.addfile(entry, BytesIO(file.content))
+    return into.getvalue()
+
+
+def unpacked(tar: bytes, shown: str, most: int = 2 * MOST_BYTES) -> tuple[dict[str, File], list[str]]:
+    """Files, and folders, of a stranger's tar: what is neither, or has a name that leads out, is left out. Raises
+    InvalidArgument beyond the bounds."""
+    files: dict[str, File] = {}
+    folders: list[str] = []
+    left = most
+    try:
+        with tarfile.open(fileobj=BytesIO(tar), mode="r:") as archive:
+            for entry in archive:
+                parts = [part for part in entry.name.split("/") if part not in ("", ".")]
+                path = "/".join(parts)
+                if not parts or ".." in parts or "\0" in path:
+                    continue
+                if entry.isdir():
+                    folders.append(path)
+                elif entry.issym():
+                    files[path] = File(link=entry.linkname)
+                elif entry.isreg():
+                    left -= entry.size
+                    if left < 0 or len(files) > 10 * MOST_FILES:
+                        raise invalid(shown, f"has more than {most} bytes or {10 * MOST_FILES} files")
+                    content = archive.extractfile(entry)
+                    files[path] = File(content.read() if content else b"", 0o755 if entry.mode & 0o111 else 0o644)
+    except (tarfile.TarError, ValueError, EOFError) as error:
+        raise invalid(shown, f"is no tar that can be read: {error}") from error
+    return files, folders

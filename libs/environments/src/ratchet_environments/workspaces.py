@@ -1,0 +1,228 @@
+"""Workspaces of a sandbox node, as environments and harnesses use them.
+
+async with Workspaces(channel, "me").open() as workspace:
+    await workspace.write(tar, "work")
+    done = await workspace.exec("bash", "-c", "make", folder="work")
+    files = await workspace.read("work")
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Mapping
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+
+import grpc
+
+from ratchet.sandbox.v1 import workspace_pb2 as pb
+from ratchet.sandbox.v1 import workspace_pb2_grpc
+from ratchet_environments.relay import Relay
+from ratchet_kit.errors import NotFound, RatchetError, ResourceExhausted
+from ratchet_kit.grpc_errors import rpc_errors
+from ratchet_kit.logs import get_logger
+from ratchet_kit.times import duration_to_proto
+
+log = get_logger(__name__)
+
+LEASE = timedelta(minutes=1)
+MOST_BYTES = 256 << 20
+"""Bytes of a tar that is read, unless the caller says so."""
+_CHUNK = 1 << 20
+_PATIENCE = timedelta(minutes=2)
+"""How long a workspace is waited for where the node has no room."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A program that has ended. Its output is its own; how it ended is observed from outside."""
+
+    exit: pb.ExecExit
+    stdout: bytes
+    stderr: bytes
+
+    @property
+    def succeeded(self) -> bool:
+        return self.exit.end == pb.ExecExit.END_EXITED and self.exit.status == 0
+
+    @property
+    def ending(self) -> str:
+        """ "status 1", "the wall limit": how it ended, in words."""
+        if self.exit.reason:
+            return f"not started: {self.exit.reason}"
+        if self.exit.end == pb.ExecExit.END_EXITED:
+            return f"signal {-self.exit.status}" if self.exit.status < 0 else f"status {self.exit.status}"
+        return "the " + pb.ExecExit.End.Name(self.exit.end).removeprefix("END_").lower().replace("_", " ")
+
+
+class Workspace:
+    """One that lives until its context ends. Each call raises NotFound once the node has lost it, Unavailable,
+    ResourceExhausted where a limit is reached, InvalidArgument."""
+
+    def __init__(self, stub: "workspace_pb2_grpc.WorkspaceServiceAsyncStub", made: pb.Workspace, caller: str) -> None:
+        self._stub, self._caller = stub, caller
+        self.made = made
+
+    @property
+    def id(self) -> str:
+        return self.made.id
+
+    async def exec(
+        self,
+        *argv: str,
+        stdin: bytes = b"",
+        environment: Mapping[str, str] | None = None,
+        folder: str = "",
+        wall_time: timedelta | None = None,
+        output_bytes: int = 0,
+        relay: tuple[str, int] | None = None,
+    ) -> Done:
+        """Runs a program to its end. `relay`: host and port that it reaches at `relay.URL`; it has no input then.
+
+        Raises FailedPrecondition where the node's workspaces have no network of their own (L1).
+        """
+
+        async def given() -> AsyncIterator[bytes]:
+            if stdin:
+                yield stdin
+
+        out, err, end = bytearray(), bytearray(), None
+        stream = self.stream(argv, given(), environment, folder, wall_time, output_bytes, relay)
+        async with aclosing(stream) as replies:
+            async for reply in replies:
+                out += reply.stdout
+                err += reply.stderr
+                end = reply.exit if reply.HasField("exit") else None
+        if end is None:
+            raise NotFound(f"workspace {self.id} ended while a program ran in it")
+        return Done(end, bytes(out), bytes(err))
+
+    async def stream(
+        self,
+        argv: Iterable[str],
+        stdin: AsyncIterable[bytes],
+        environment: Mapping[str, str] | None = None,
+        folder: str = "",
+        wall_time: timedelta | None = None,
+        output_bytes: int = 0,
+        relay: tuple[str, int] | None = None,
+    ) -> AsyncGenerator[pb.ExecResponse]:
+        """Output as it is written, and last the exit. The program's input ends where `stdin` does."""
+        start = pb.ExecStart(
+            id=self.id, caller=self._caller, argv=argv, environment=environment, folder=folder,
+            output_bytes=output_bytes, relay=relay is not None,
+        )  # fmt: skip
+        if wall_time is not None:
+            start.wall_time.CopyFrom(duration_to_proto(wall_time))
+
+        carried = Relay(*relay) if relay else None
+
+        async def requests() -> AsyncIterator[pb.ExecRequest]:
+            yield pb.ExecRequest(start=start)
+            if carried:
+                async for piece in carried.pieces():
+                    yield pb.ExecRequest(relay=piece)
+                return
+            async for data in stdin:
+                for chunk in _chunks(data):
+                    yield pb.ExecRequest(stdin=chunk)
+
+        with rpc_errors():
+            call = self._stub.Exec(requests())
+            try:
+                async for reply in call:
+                    if carried and reply.HasField("relay"):
+                        carried.take(reply.relay)
+                    else:
+                        yield reply
+            finally:
+                call.cancel()  # does nothing to one that has ended
+                if carried:
+                    await carried.close()
+
+    async def write(self, tar: bytes, folder: str = "") -> None:
+        """Unpacks a tar below a folder."""
+        requests = [pb.WriteFilesRequest(tar=chunk) for chunk in _chunks(tar)] or [pb.WriteFilesRequest()]
+        requests[0].MergeFrom(pb.WriteFilesRequest(id=self.id, caller=self._caller, folder=folder))
+        with rpc_errors():
+            await self._stub.WriteFiles(iter(requests))
+
+    async def read(self, *paths: str, most: int = MOST_BYTES) -> bytes:
+        """A tar of files and folders: unpack it as a stranger's. Raises ResourceExhausted beyond `most` bytes."""
+        found = bytearray()
+        with rpc_errors():
+            async for reply in self._stub.ReadFiles(pb.ReadFilesRequest(id=self.id, caller=self._caller, paths=paths)):
+                found += reply.tar
+                if len(found) > most:
+                    raise ResourceExhausted(f"{', '.join(paths)}: more than {most} bytes")
+        return bytes(found)
+
+    async def renew(self) -> None:
+        request = pb.RenewWorkspaceRequest(id=self.id, caller=self._caller, lease=duration_to_proto(LEASE))
+        with rpc_errors():
+            await self._stub.RenewWorkspace(request)
+
+
+class Workspaces:
+    """WorkspaceService of a node. `channel` is of `ratchet_kit.client.channel`, and stays the caller's to close."""
+
+    def __init__(self, channel: grpc.aio.Channel, caller: str = "") -> None:
+        self._stub, self._caller = workspace_pb2_grpc.WorkspaceServiceStub(channel), caller
+
+    @asynccontextmanager
+    async def open(
+        self,
+        runtime: str = "",
+        limits: pb.WorkspaceLimits | None = None,
+        *,
+        keep_processes: bool = False,
+        copy_of: str = "",
+    ) -> AsyncIterator[Workspace]:
+        """A workspace whose lease is renewed until the context ends, and which is deleted then. Raises as
+        CreateWorkspace does; where the node has no room, after two minutes of trying."""
+        request = pb.CreateWorkspaceRequest(
+            runtime=runtime, limits=limits, keep_processes=keep_processes, copy_of=copy_of, caller=self._caller,
+            lease=duration_to_proto(LEASE),
+        )  # fmt: skip
+        workspace = Workspace(self._stub, await self._create(request), self._caller)
+        renewing = asyncio.create_task(_renew(workspace))
+        try:
+            yield workspace
+        finally:
+            renewing.cancel()
+            await asyncio.gather(renewing, return_exceptions=True)
+            await asyncio.shield(self._delete(workspace.id))
+
+    async def _create(self, request: pb.CreateWorkspaceRequest) -> pb.Workspace:
+        until = asyncio.get_running_loop().time() + _PATIENCE.total_seconds()
+        while True:
+            try:
+                with rpc_errors():
+                    return (await self._stub.CreateWorkspace(request)).workspace
+            except ResourceExhausted as error:
+                wait = error.retry_after.total_seconds() if error.retry_after else 1.0
+                if asyncio.get_running_loop().time() + wait > until:
+                    raise
+                await asyncio.sleep(wait)
+
+    async def _delete(self, id: str) -> None:
+        try:
+            with rpc_errors():
+                await self._stub.DeleteWorkspace(pb.DeleteWorkspaceRequest(id=id, caller=self._caller))
+        except RatchetError as error:  # it ends with its lease
+            if not isinstance(error, NotFound):
+                log.warning("workspace.not_deleted", id=id, reason=error.message)
+
+
+async def _renew(workspace: Workspace) -> None:
+    while True:
+        await asyncio.sleep(LEASE.total_seconds() / 3)
+        try:
+            await workspace.renew()
+        except NotFound:
+            return  # whoever uses it next is told
+        except RatchetError as error:
+            log.warning("workspace.not_renewed", id=workspace.id, reason=error.message)
+
+
+def _chunks(data: bytes) -> list[bytes]:
+    return [data[at : at + _CHUNK] for at in range(0, len(data), _CHUNK)]
