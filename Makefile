@@ -48,9 +48,9 @@ test-unit:  ## Unit and integration tests: no torch; twenty to thirty minutes on
 	scripts/tests.sh libs services tests/docs tests/shape tests/places tests/simulated -m "not verl and not vllm and not e2e and not alone and not clients" -n 2 --dist worksteal
 	scripts/tests.sh services/sandbox/tests/integration -m alone -n 0
 
-test-clients:  ## LangChain's, LiteLLM's and Anthropic's clients, unmodified, against the gateway: a minute
+test-clients:  ## LangChain's, LiteLLM's and Anthropic's clients, unmodified, against the gateway and an episode's door: a minute
 	@$(SETUP) light clients
-	scripts/tests.sh services/gateway/tests/contract/test_clients.py -n 0
+	scripts/tests.sh services/gateway/tests/contract/test_clients.py libs/sessions/tests/test_door.py -m clients -n 0
 
 test-honest:  ## Honest programs through the sandbox, alone and among hostile ones, at each level: two minutes
 	@$(SETUP) light sandbox-numpy sandbox-math
@@ -83,6 +83,7 @@ soak: setup  ## An hour of mixed load on four services; half an hour of it while
 	HONEST_PROGRAMS=5000 $(LIGHT)/pytest tests/honest -n 0
 	HONEST_PROGRAMS=5000 HONEST_LOAD=4 $(LIGHT)/pytest tests/honest -n 0 -k among
 	RATCHET_FUZZ_CASES=10000 $(LIGHT)/pytest -n 0 services/sandbox/tests/integration/test_fuzz_answers.py
+	PUBLISHED_SAMPLES=all $(LIGHT)/pytest -n 0 services/sandbox/tests/integration/test_samples.py
 
 soak-runs: setup  ## 60 runs of three steps, one random fault each: some 40 minutes
 	$(LIGHT)/python -m tests.soak.runs --runs 60

@@ -141,7 +141,12 @@ class Released:
 
 
 def spec(number: int, gate_id: str, watch_s: float) -> release_pb2.ReleaseSpec:
-    made = release_pb2.ReleaseSpec(candidate=model_pb2.VersionRef(model=MODEL, number=number), gate_id=gate_id)
+    """To prove that a stage is no worse takes more users than there are here: what is not shown to be worse goes on."""
+    made = release_pb2.ReleaseSpec(
+        candidate=model_pb2.VersionRef(model=MODEL, number=number),
+        gate_id=gate_id,
+        unproven=release_pb2.ReleaseSpec.UNPROVEN_PROCEED,
+    )
     for percent in (10, 50, 100):
         stage = made.stages.add(percent=percent, min_samples=20, min_scored=10)
         stage.min_duration.FromTimedelta(timedelta(seconds=2 * UNIT_S))

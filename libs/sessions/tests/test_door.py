@@ -1,7 +1,11 @@
 """An episode's door, with the official clients unmodified."""
 
+import asyncio
+import os
+import sys
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -209,4 +213,38 @@ async def test_messages_go_on_too(episode: Episode) -> None:
             ]
             chat += [{"role": "assistant", "content": made["content"]}, {"role": "user", "content": results}]
     assert episode.session.calls[1].origin.parent == 0
+    episode.check()
+
+
+@pytest.mark.clients
+async def test_a_program_by_anthropics_client_goes_on_too(episode: Episode) -> None:
+    """Unmodified, in its own environment: `make test-clients`."""
+    python = Path(sys.prefix).parent / "clients" / "bin" / "python"
+    if not python.exists():
+        pytest.skip("needs the environment of the clients: scripts/setup.sh clients")
+    says = [Message("assistant", "I run.", (call(0, code="é"),)), Message("assistant", "日本")]
+    episode.engine.says = [*says, *says, *says, *says]
+    suites = Path(__file__).parent / "clients"
+    running = await asyncio.create_subprocess_exec(
+        *(
+            python,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "--confcutdir",
+            suites,
+            suites / "anthropic_suite.py",
+        ),
+        env=os.environ | {"CLIENT_URL": episode.door.url, "CLIENT_KEY": episode.door.key},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    said, _ = await running.communicate()
+    assert running.returncode == 0, said.decode()
+    assert [made.origin.parent for made in episode.session.calls] == [None, 0, 1, 2, None, 4, 5, 6]
+    assert {branch.reason for branch in episode.session.branches.values()} == {
+        *(BranchReason.FIRST, BranchReason.REWRITTEN),
+    }
     episode.check()

@@ -332,6 +332,22 @@ async def test_samples_are_added_once(world: Any) -> None:
         await world.evaluations.add(id, [Imported("p02", 0, "")])
 
 
+async def test_samples_that_come_again_after_the_end_are_there(world: Any) -> None:
+    """The answer to the first call was lost, and they were judged meanwhile."""
+    id = (await world.evaluations.create(replace(IMPORTED, imported_samples=1), "")).evaluation.id
+    given = [Imported("p00", 0, "pass")]
+    await world.evaluations.add(id, given)
+    await world.evaluations.cancel(id)
+    again = await world.evaluations.add(id, given)
+    assert again.evaluation.state is State.CANCELLED
+    with pytest.raises(FailedPrecondition, match="takes 1 samples"):
+        await world.evaluations.add(id, [Imported("p01", 0, "pass")])
+    other = (await world.evaluations.create(replace(IMPORTED, imported_samples=2), "")).evaluation.id
+    await world.evaluations.cancel(other)
+    with pytest.raises(FailedPrecondition, match="cannot be added to"):
+        await world.evaluations.add(other, given)
+
+
 async def test_one_that_awaits_samples_is_no_work_until_all_are_there(world: Any) -> None:
     """Its caller may have left: nobody else waits behind it."""
     spec = replace(IMPORTED, imported_samples=2)

@@ -170,9 +170,9 @@ class Evaluation(Held):
         return not self.state.ended and not self.awaits_samples and self.hold.is_free(now)
 
     def add(self, samples: int, now: datetime) -> "Evaluation":
-        """`samples`: as many are here now. Raises FailedPrecondition when it has ended."""
-        self._must_be_under_way("added to")
-        return replace(self, added=Added(max(samples, self.added.samples), now))
+        """`samples`: as many are here now. Raises FailedPrecondition as `check_takes_samples`."""
+        self.check_takes_samples()
+        return self if self.state.ended else replace(self, added=Added(max(samples, self.added.samples), now))
 
     def abandon(self, patience: timedelta, now: datetime) -> "Evaluation":
         """Fails it where its caller has added nothing for as long; else it stays as it is."""
@@ -205,10 +205,12 @@ class Evaluation(Held):
         return self.added.time or self.create_time, self.id
 
     def check_takes_samples(self) -> None:
-        """Raises FailedPrecondition unless samples may be added to it."""
+        """Raises FailedPrecondition unless samples may be added to it: they may come again once all are here, as the
+        answer to a call may be lost."""
         if not self.spec.imported_samples:
             raise FailedPrecondition(f"{self.label} generates its samples: none can be added")
-        self._must_be_under_way("added to")
+        if self.awaits_samples:
+            self._must_be_under_way("added to")
 
     def check_deletable(self) -> None:
         """Raises FailedPrecondition while it is under way."""

@@ -189,8 +189,8 @@ class Evaluations:
 
     async def add(self, id: str, imported: Sequence[Imported]) -> Report:
         """Adds samples that were made elsewhere; once all are here, they are judged. Raises NotFound, InvalidArgument
-        for a problem that is not there, FailedPrecondition for an evaluation that generates, that has ended, or that
-        said there are fewer."""
+        for a problem that is not there, FailedPrecondition for an evaluation that generates, that has ended without
+        all of them, or that said there are fewer."""
         evaluation = await self._store.get(id)
         evaluation.check_takes_samples()
         samples = samples_of(evaluation.spec, imported)

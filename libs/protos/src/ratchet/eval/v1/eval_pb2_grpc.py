@@ -164,8 +164,8 @@ class EvalServiceServicer(object):
         """Adds samples that were made elsewhere to an evaluation with `imported_samples`. It stays QUEUED, without holding up
         others, until all samples are there; 15 minutes (RATCHET_EVAL_FAULT_PATIENCE) without a new one end it. Idempotent:
         a sample that is there already stays as it is. NOT_FOUND; INVALID_ARGUMENT for a problem that the evaluation does
-        not have; FAILED_PRECONDITION for another kind of evaluation, one that has ended, or more samples than
-        `imported_samples`.
+        not have; FAILED_PRECONDITION for another kind of evaluation, one that has ended without all of its
+        samples, or more samples than `imported_samples`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -58,8 +58,8 @@ class EvalServiceStub:
     """Adds samples that were made elsewhere to an evaluation with `imported_samples`. It stays QUEUED, without holding up
     others, until all samples are there; 15 minutes (RATCHET_EVAL_FAULT_PATIENCE) without a new one end it. Idempotent:
     a sample that is there already stays as it is. NOT_FOUND; INVALID_ARGUMENT for a problem that the evaluation does
-    not have; FAILED_PRECONDITION for another kind of evaluation, one that has ended, or more samples than
-    `imported_samples`.
+    not have; FAILED_PRECONDITION for another kind of evaluation, one that has ended without all of its
+    samples, or more samples than `imported_samples`.
     """
     CompareEvaluations: _grpc.UnaryUnaryMultiCallable[_eval_pb2.CompareEvaluationsRequest, _eval_pb2.CompareEvaluationsResponse]
     """Compares two finished evaluations on the same problems, paired by problem. Stores nothing. NOT_FOUND;
@@ -104,8 +104,8 @@ class EvalServiceAsyncStub(EvalServiceStub):
     """Adds samples that were made elsewhere to an evaluation with `imported_samples`. It stays QUEUED, without holding up
     others, until all samples are there; 15 minutes (RATCHET_EVAL_FAULT_PATIENCE) without a new one end it. Idempotent:
     a sample that is there already stays as it is. NOT_FOUND; INVALID_ARGUMENT for a problem that the evaluation does
-    not have; FAILED_PRECONDITION for another kind of evaluation, one that has ended, or more samples than
-    `imported_samples`.
+    not have; FAILED_PRECONDITION for another kind of evaluation, one that has ended without all of its
+    samples, or more samples than `imported_samples`.
     """
     CompareEvaluations: _aio.UnaryUnaryMultiCallable[_eval_pb2.CompareEvaluationsRequest, _eval_pb2.CompareEvaluationsResponse]  # type: ignore[assignment]
     """Compares two finished evaluations on the same problems, paired by problem. Stores nothing. NOT_FOUND;
@@ -201,8 +201,8 @@ class EvalServiceServicer(metaclass=_abc_1.ABCMeta):
         """Adds samples that were made elsewhere to an evaluation with `imported_samples`. It stays QUEUED, without holding up
         others, until all samples are there; 15 minutes (RATCHET_EVAL_FAULT_PATIENCE) without a new one end it. Idempotent:
         a sample that is there already stays as it is. NOT_FOUND; INVALID_ARGUMENT for a problem that the evaluation does
-        not have; FAILED_PRECONDITION for another kind of evaluation, one that has ended, or more samples than
-        `imported_samples`.
+        not have; FAILED_PRECONDITION for another kind of evaluation, one that has ended without all of its
+        samples, or more samples than `imported_samples`.
         """
 
     @_abc_1.abstractmethod

@@ -28,11 +28,13 @@ MAX_BUFFERED_CHARACTERS = 32 << 20
 """Of material: what comes when there are so many is recorded without it."""
 BATCH = 500
 FLUSH_EVERY = timedelta(seconds=0.5)
-ON_ITS_WAY = 4 * FLUSH_EVERY
-"""How long a record may be with the gateway that answered, before it is in the store."""
+ON_ITS_WAY = timedelta(seconds=10)
+"""How long a record may be with the gateway that answered, before it is in the store: on a machine that is too busy,
+seconds."""
 LATELY = timedelta(hours=1)
 """Longer than an answer takes: the record of an older one is stored, or there is none."""
-LOOK_SECONDS = 0.1
+LOOK_SECONDS, MAX_LOOK_SECONDS = 0.1, 1.0
+"""Each look waits half as long again as the one before."""
 
 
 class Recorder:
@@ -88,14 +90,15 @@ class Recorder:
         await self.flush()
         made = time_of(completion_id)
         patience = ON_ITS_WAY if made and datetime.now(UTC) - made < LATELY else timedelta(0)
-        end = time.monotonic() + patience.total_seconds()
+        end, pause = time.monotonic() + patience.total_seconds(), LOOK_SECONDS
         while True:
             try:
                 return await self._store.get(completion_id)
             except NotFound:
                 if time.monotonic() >= end:
                     raise
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(pause)
+            pause = min(1.5 * pause, MAX_LOOK_SECONDS)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop` is set; then stores the rest."""
