@@ -290,5 +290,5 @@ def connect(address: str, **timeouts: timedelta) -> RolloutEngine:
 
 
 def _nearness(policy: Policy) -> tuple[int, int]:
-    """Of two that are equally near, the one that got more weights: the other was loaded later, from the source."""
+    """Among equally near ones, the one with more updates is first: the other was loaded later, from the source."""
     return _RANK.index(policy.state), -policy.weight_updates

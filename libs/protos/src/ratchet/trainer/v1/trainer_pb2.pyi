@@ -187,7 +187,7 @@ class Resources(_message.Message):
     device: Global___Device.ValueType
     engines: _builtins.int
     """RL: nodes of the rollout service that generate for the run, each with the policy's weights. The run waits until the
-    rollout service has places for so many. Absent means 1.
+    rollout service has a place for each. Absent means 1.
     """
     def __init__(
         self,
