@@ -36,6 +36,8 @@ class MemoryNode:
     policies: dict[str, Policy] = field(default_factory=dict)
     fault: RatchetError | None = None
     failing: RatchetError | None = None
+    refusing: RatchetError | None = None
+    """Raised by new weights."""
     draining: bool = False
     hangs: bool = False
     slow: asyncio.Event | None = None
@@ -114,6 +116,8 @@ class MemoryNode:
 
     async def update(self, name: str, messages: AsyncIterator[Any], timeout: float) -> Any:
         await self.get(name)
+        if self.refusing is not None:
+            raise self.refusing
         self.policies[name] = replace(self.policies[name], policy_id="sha256:updated")
         return pb.UpdateWeightsResponse()
 

@@ -4,11 +4,23 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 
-from ratchet_kit.errors import FailedPrecondition, InvalidArgument, NotFound, ResourceExhausted, Unavailable
-from ratchet_policies import Policy, PolicySpec, PolicyState, Sampling, TextPrompt, directory, ensure_ready, route
+from ratchet.rollout.v1 import rollout_pb2 as pb
+from ratchet_kit.errors import DataLoss, FailedPrecondition, InvalidArgument, NotFound, ResourceExhausted, Unavailable
+from ratchet_policies import (
+    Policy,
+    PolicySpec,
+    PolicyState,
+    Purpose,
+    Sampling,
+    TextPrompt,
+    directory,
+    ensure_ready,
+    route,
+)
 from ratchet_policies.fleet import Fleet
 
 from .nodes import MemoryNode, connector, until
@@ -30,6 +42,10 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def nodes() -> list[MemoryNode]:
     """Two nodes that have the policy."""
     return [MemoryNode(address, policies={SPEC.name: READY}) for address in ("a", "b")]
+
+
+async def messages(has: str) -> AsyncIterator[pb.UpdateWeightsRequest]:
+    yield pb.UpdateWeightsRequest()
 
 
 @asynccontextmanager
@@ -272,11 +288,58 @@ class TestPlaces:
                 await engine.get(SPEC.name)
 
     async def test_new_weights_go_where_the_policy_is(self, nodes: list[MemoryNode]) -> None:
-        async def messages() -> AsyncIterator[object]:
-            yield object()
-
         async with opened(MemoryNode("z"), nodes[0]) as engine:
-            await engine.update(SPEC.name, messages(), 1.0)  # type: ignore[arg-type]
+            await engine.update(SPEC.name, messages, 1.0)
             assert (await engine.get(SPEC.name)).policy_id == "sha256:updated"
             generation = await engine.generate(SPEC.name, "sha256:updated", PROMPT, Sampling())
         assert generation.completions[0].text == "a"
+
+    async def test_new_weights_go_to_all_that_have_the_policy_each_by_what_it_has(
+        self, nodes: list[MemoryNode]
+    ) -> None:
+        a, b = nodes
+        b.policies[SPEC.name] = replace(b.policies[SPEC.name], policy_id="sha256:base")
+        asked = list[str]()
+
+        def noted(has: str) -> AsyncIterator[pb.UpdateWeightsRequest]:
+            asked.append(has)
+            return messages(has)
+
+        async with opened(*nodes) as engine:
+            assert len(await engine.update(SPEC.name, noted, 1.0)) == 2
+        assert sorted(asked) == sorted([SPEC.policy_id, "sha256:base"])
+        assert {node.policies[SPEC.name].policy_id for node in (a, b)} == {"sha256:updated"}
+
+    async def test_an_engine_that_refuses_new_weights_loses_the_policy_and_gets_it_again(
+        self, nodes: list[MemoryNode]
+    ) -> None:
+        _, b = nodes
+        b.refusing = DataLoss("the weights are not these")
+        async with opened(*nodes) as engine:
+            assert len(await engine.update(SPEC.name, messages, 1.0)) == 1
+            assert SPEC.name not in b.policies
+            generation = await engine.generate(SPEC.name, "sha256:updated", PROMPT, Sampling())
+            assert generation.completions[0].text == "a"
+            await until(lambda: not engine.nodes()[1].engines)
+            await engine.keep(SPEC, 2)
+            assert SPEC.name in b.policies
+            b.refusing = None
+            await engine.update(SPEC.name, messages, 1.0)
+        assert b.policies[SPEC.name].policy_id == "sha256:updated"
+
+    async def test_new_weights_that_nobody_takes_are_an_error(self, nodes: list[MemoryNode]) -> None:
+        for node in nodes:
+            node.refusing = DataLoss("the weights are not these")
+        async with opened(*nodes) as engine:
+            with pytest.raises(DataLoss):
+                await engine.update(SPEC.name, messages, 1.0)
+        assert all(node.policies for node in nodes)
+
+    async def test_the_policy_of_a_run_is_loaded_on_more_nodes_and_not_again_where_it_is(
+        self, nodes: list[MemoryNode]
+    ) -> None:
+        spare = MemoryNode("c")
+        async with opened(*nodes, spare) as engine:
+            await engine.keep(replace(SPEC, purpose=Purpose.TRAINING), 3)
+        assert SPEC.name in spare.policies
+        assert [node.touched for node in nodes] == [0, 0]

@@ -29,6 +29,7 @@ class Policy:
     """Answers with the tokens 1..n of a sample's index; raises `error` until the weights are pushed. Those in `broken`
     were broken off, those in `empty` have no token."""
 
+    engines: int = 1
     weights: str | None = "sha256:mine"
     error: RatchetError | None = None
     broken: set[int] = field(default_factory=set)

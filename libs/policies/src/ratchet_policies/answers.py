@@ -6,14 +6,14 @@ from typing import Any, TypeAlias
 
 from ratchet_kit.errors import RatchetError, Unavailable
 from ratchet_policies import route
-from ratchet_policies.member import Member, NodeEngine
+from ratchet_policies.member import Member
 
 Answers: TypeAlias = list[tuple[Member, Any]]
 """Each node's answer, or the RatchetError that it raises."""
 
 
-async def gathered(members: Sequence[Member], call: Callable[[NodeEngine], Awaitable[Any]]) -> Answers:
-    answers = await asyncio.gather(*(call(member.engine) for member in members), return_exceptions=True)
+async def gathered(members: Sequence[Member], call: Callable[[Member], Awaitable[Any]]) -> Answers:
+    answers = await asyncio.gather(*(call(member) for member in members), return_exceptions=True)
     for member, answer in zip(members, answers, strict=True):
         if isinstance(answer, BaseException) and not isinstance(answer, RatchetError):
             raise answer

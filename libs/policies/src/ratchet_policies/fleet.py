@@ -22,9 +22,9 @@ from ratchet_policies.convert import policy_from_proto
 from ratchet_policies.directory import Directory
 from ratchet_policies.generation import Delta, Generation, Prompt, Sampling
 from ratchet_policies.hedging import Hedges, Hedging
-from ratchet_policies.member import Member, NodeEngine
+from ratchet_policies.member import FAULTS, Member, NodeEngine
 from ratchet_policies.node import Node
-from ratchet_policies.policy import EngineUsage, Policy, PolicySpec, PolicyState
+from ratchet_policies.policy import EngineUsage, Policy, PolicySpec, PolicyState, Purpose
 from ratchet_policies.prefix_choice import ranked
 from ratchet_policies.rollout import RolloutEngine
 from ratchet_policies.route import AGAIN, Route
@@ -110,14 +110,16 @@ class Fleet:
         raise refusal or Unavailable("no rollout node takes policies now")
 
     async def keep(self, spec: PolicySpec, replicas: int) -> None:
-        """Says where it is loaded that it is in use, and starts to load it on more nodes until `replicas` have it, as
-        far as these have room. Raises nothing for a node that refuses."""
+        """Says where it is loaded for serving that it is in use, as only that is evicted when idle, and starts to load
+        it on more nodes until `replicas` have it, as far as these have room. Raises nothing for a node that
+        refuses."""
         self._want(spec.name)
         holding = [member for member in self._open() if member.holds(spec.name)]
         others = [member for member in self._places(spec) if member not in holding]
         room = [member for member in others if member.is_up and member.node.free.get(spec.purpose, 0) > 0]
         more = room[: max(0, replicas - len(holding))] if holding else []
-        for member, answer in await gathered([*holding, *more], lambda engine: engine.load(spec)):
+        touched = holding if spec.purpose is Purpose.SERVING else []
+        for member, answer in await gathered([*touched, *more], lambda member: member.engine.load(spec)):
             if isinstance(answer, RatchetError):
                 log.warning("policy.not_kept", policy=spec.name, node=member.address, reason=answer.message)
             elif member in more:
@@ -130,14 +132,15 @@ class Fleet:
 
     async def get(self, name: str) -> Policy:
         """Where several nodes have it, the one that is nearest to READY, with the usage of all."""
-        return (await self._having(name))[1]
+        (_, nearest), having = await self._having(name)
+        return replace(nearest, usage=sum((policy.usage for _, policy in having), EngineUsage()))
 
     async def all(self) -> Sequence[Policy]:
         return list(map(policy_from_proto, await self.listed()))
 
     async def listed(self) -> Sequence[pb.Policy]:
         """In protobuf, by name. What several nodes have is there once, as the one that is nearest to READY."""
-        answers = await patiently(lambda: gathered(self._open(), lambda engine: engine.listed()), first_error)
+        answers = await patiently(lambda: gathered(self._open(), lambda member: member.engine.listed()), first_error)
         policies: dict[str, pb.Policy] = {}
         for policy in sorted(
             (policy for _, listed in answers for policy in listed),
@@ -153,7 +156,7 @@ class Fleet:
         for member in known:
             if not member.is_up:
                 member.unwanted.add(name)
-        answers = await gathered(members, lambda engine: engine.unload(name))
+        answers = await gathered(members, lambda member: member.engine.unload(name))
         for member, answer in answers:
             member.look.set()
             if isinstance(answer, RatchetError) and not isinstance(answer, NotFound):
@@ -162,15 +165,35 @@ class Fleet:
             raise first_error(answers)
 
     async def update(
-        self, name: str, messages: AsyncIterator[pb.UpdateWeightsRequest], timeout: float
-    ) -> pb.UpdateWeightsResponse:
-        """New weights for a policy that one node has: see UpdateWeights. Raises what that says."""
-        member, _ = await self._having(name)
-        try:
-            reply: pb.UpdateWeightsResponse = await member.engine.update(name, messages, timeout)
+        self, name: str, messages: Callable[[str], AsyncIterator[pb.UpdateWeightsRequest]], timeout: float
+    ) -> Sequence[pb.UpdateWeightsResponse]:
+        """New weights for all engines that have the policy ready, in UpdateWeights of each; returns when all have
+        ended. `messages`: those for an engine with the weights of the policy id.
+
+        An engine that refuses them loses the policy, for `keep` to load it again. Raises what UpdateWeights says where
+        none takes them.
+        """
+        nearest, having = await self._having(name)
+        ready = dict([each for each in having if each[1].state is PolicyState.READY] or [nearest])
+
+        async def send(member: Member) -> pb.UpdateWeightsResponse:
+            own = messages(ready[member].policy_id)
+            reply: pb.UpdateWeightsResponse = await member.unless_away(member.engine.update(name, own, timeout))
             return reply
-        finally:
+
+        answers = await gathered(list(ready), send)
+        for member in ready:
             member.look.set()
+        if not (taken := good(answers)):
+            raise first_error(answers)
+        refused = []
+        for member, answer in answers:
+            if isinstance(answer, RatchetError):
+                log.warning("policy.not_updated", policy=name, node=member.address, reason=answer.message)
+                if not isinstance(answer, FAULTS):
+                    refused.append(member)
+        await gathered(refused, lambda member: member.engine.unload(name))
+        return [reply for _, reply in taken]
 
     # Generation
 
@@ -241,8 +264,9 @@ class Fleet:
 
         return sorted(order, key=most_room)
 
-    async def _having(self, name: str) -> tuple[Member, Policy]:
-        """Raises NotFound where no node has it, or the error of one that had it, is silent now and not away yet."""
+    async def _having(self, name: str) -> tuple[tuple[Member, Policy], Answers]:
+        """The one that is nearest to READY, and all. Raises NotFound where no node has it, or the error of one that had
+        it, is silent now and not away yet."""
 
         def verdict(answers: Answers) -> RatchetError:
             errors = [(member, error) for member, error in answers if isinstance(error, RatchetError)]
@@ -251,10 +275,8 @@ class Fleet:
                     return error
             return next((error for _, error in errors if isinstance(error, NotFound)), first_error(answers))
 
-        answers = await patiently(lambda: gathered(self._open(), lambda engine: engine.get(name)), verdict)
-        member, nearest = min(answers, key=lambda each: _nearness(each[1]))
-        usage = sum((policy.usage for _, policy in answers), EngineUsage())
-        return member, replace(nearest, usage=usage)
+        answers = await patiently(lambda: gathered(self._open(), lambda member: member.engine.get(name)), verdict)
+        return min(answers, key=lambda each: _nearness(each[1])), answers
 
 
 def seeds_of(target: str) -> list[str]:
@@ -267,5 +289,6 @@ def connect(address: str, **timeouts: timedelta) -> RolloutEngine:
     return RolloutEngine(client.channel(address, retries=False), **timeouts)
 
 
-def _nearness(policy: Policy) -> int:
-    return _RANK.index(policy.state)
+def _nearness(policy: Policy) -> tuple[int, int]:
+    """Among equally near ones, the one with more updates is first: the other was loaded later, from the source."""
+    return _RANK.index(policy.state), -policy.weight_updates

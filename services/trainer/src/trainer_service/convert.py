@@ -66,6 +66,7 @@ def spec_from_proto(message: pb.RunSpec, faults: Faults) -> RunSpec:
             if resources.HasField("accelerators_per_node")
             else None,
             device=_enum_from_proto(pb.Device.DESCRIPTOR, resources.device),
+            engines=resources.engines if resources.HasField("engines") else None,
         ),
         seed=message.seed,
         hyperparameters=_hyperparameters_from_proto(message.hyperparameters),
@@ -126,6 +127,7 @@ def spec_to_proto(spec: RunSpec) -> pb.RunSpec:
             nodes=resources.nodes,
             accelerators_per_node=resources.accelerators_per_node,
             device=pb.Device.Value(f"DEVICE_{resources.device.upper()}"),
+            engines=resources.engines,
         ),
         seed=spec.seed,
         hyperparameters=pb.Hyperparameters(**taken),

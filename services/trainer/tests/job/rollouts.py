@@ -32,7 +32,13 @@ class Rollouts(rollout_pb2_grpc.RolloutServiceServicer):
         self.generating = self.most_at_once = 0
 
     async def GetNode(self, request: Any, context: grpc.aio.ServicerContext) -> rollout_pb2.GetNodeResponse:
-        return rollout_pb2.GetNodeResponse(node=node_pb2.Node(state=node_pb2.Node.STATE_SERVING))
+        node = node_pb2.Node(state=node_pb2.Node.STATE_SERVING)
+        if self.policy is None:
+            node.rooms.add(purpose=node_pb2.PURPOSE_TRAINING, free=1)
+        else:
+            ready = node_pb2.Node.Engine.STATE_READY
+            node.engines.add(policy=self.policy.name, state=ready, policy_id=self.policy.policy_id)
+        return rollout_pb2.GetNodeResponse(node=node)
 
     async def GetPolicy(self, request: Any, context: grpc.aio.ServicerContext) -> rollout_pb2.GetPolicyResponse:
         if self.policy is None:

@@ -1,7 +1,7 @@
 import asyncio
 import struct
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -9,7 +9,7 @@ import pytest
 
 from ratchet_kit import policy_id
 from ratchet_kit.errors import DataLoss, FailedPrecondition, NotFound
-from ratchet_policies import PolicySpec, Sampling
+from ratchet_policies import PolicySpec, Purpose, Sampling
 from ratchet_policies.fleet import Fleet
 from trainer_service.domain.spec.hyperparameters import Hyperparameters
 from trainer_service.job.policy.policy import RunPolicy, rollouts
@@ -129,6 +129,67 @@ async def test_a_run_goes_on_at_another_node():
             assert (await policy.push(Weights.of([SMALL]), step=1)).policy_id == sync.policy_id
             assert (await policy.generate([1, 2], Sampling(), sync.policy_id)).policy_id == sync.policy_id
     assert [one.loads for one in services] == [1, 1]
+
+
+@asynccontextmanager
+async def on_two_nodes() -> AsyncIterator[tuple[RunPolicy, list[Rollouts], list[AsyncExitStack]]]:
+    """A run of two engines, both with the weights BEFORE. Closing a node's stack ends it."""
+    services = [Rollouts(), Rollouts()]
+    async with AsyncExitStack() as first, AsyncExitStack() as second:
+        stacks = [first, second]
+        targets = [await stack.enter_async_context(served(one)) for stack, one in zip(stacks, services, strict=True)]
+        spec = PolicySpec(NAME, "/models/starter", purpose=Purpose.TRAINING)
+        async with Fleet.of(",".join(targets)) as engine:
+            policy = RunPolicy(engine, StreamTransport(engine), spec, timedelta(seconds=30), engines=2)
+            await until(lambda: all(node.free for node in engine.nodes()))
+            await until(lambda: services[0].policy is not None and services[1].policy is not None, policy.ensure_loaded)
+            sync = await policy.push(BEFORE, step=0)
+            assert (sync.policy_id, sync.sent_bytes) == (BEFORE.policy_id, 2 * BEFORE.size_bytes)
+            yield policy, services, stacks
+
+
+async def test_weights_go_to_each_engine_of_a_run():
+    async with on_two_nodes() as (policy, services, _):
+        sync = await policy.push(AFTER, step=1, base=BEFORE)
+        assert sync.sent_bytes < AFTER.size_bytes / 50
+        assert {policy_id.compute(one.tensors.values()) for one in services} == {AFTER.policy_id}
+
+
+async def test_a_lost_engine_costs_a_run_its_prompts_alone():
+    async with on_two_nodes() as (policy, services, stacks):
+        prompts = [policy.generate([number], Sampling(), BEFORE.policy_id) for number in range(16)]
+        waiting = asyncio.gather(*prompts)
+        await until(lambda: any(one.generating for one in services))
+        index = next(number for number, one in enumerate(services) if one.generating)
+        await stacks[index].aclose()
+        assert {one.policy_id for one in await waiting} == {BEFORE.policy_id}
+        assert (await policy.push(AFTER, step=1, base=BEFORE)).policy_id == AFTER.policy_id
+        assert (await policy.generate([1], Sampling(), AFTER.policy_id)).policy_id == AFTER.policy_id
+
+
+async def test_an_engine_that_lost_the_policy_gets_it_again_and_all_of_the_next_weights():
+    async with on_two_nodes() as (policy, services, _):
+        services[1].policy = None
+        assert (await policy.push(AFTER, step=1, base=BEFORE)).sent_bytes < AFTER.size_bytes / 100
+        await until(lambda: services[1].policy is not None, policy.ensure_loaded)
+        sync = await policy.push(BEFORE, step=2, base=AFTER)
+        assert sync.sent_bytes > BEFORE.size_bytes
+        assert {policy_id.compute(one.tensors.values()) for one in services} == {BEFORE.policy_id}
+
+
+async def test_one_engine_of_several_with_other_weights_than_were_sent_is_refused():
+    async with on_two_nodes() as (policy, services, _):
+        services[1].lies = True
+        with pytest.raises(DataLoss, match="sha256:other"):
+            await policy.push(AFTER, step=1)
+
+
+async def until(holds: Callable[[], bool], meanwhile: Callable[[], Awaitable[None]] | None = None) -> None:
+    async with asyncio.timeout(30):
+        while not holds():
+            if meanwhile:
+                await meanwhile()
+            await asyncio.sleep(0.02)
 
 
 async def test_an_engine_with_other_weights_than_were_sent_is_refused(policy: RunPolicy, service: Rollouts):

@@ -31,7 +31,7 @@ def test_every_choice_is_made_and_made_once(name: str, ranks: int, make_spec: An
     made = asdict(completed.hyperparameters)
     chosen = {name for name, value in made.items() if value is not None}
     assert chosen | ({"lora_alpha"} & ALGORITHMS[name].applicable) == ALGORITHMS[name].applicable
-    assert completed.resources == Resources(1, ranks, "cpu")
+    assert completed.resources == Resources(1, ranks, "cpu", 1)
     assert (completed.loggers, completed.priority) == (("console",), "normal")
     assert completed.reward == {"sft": Reward(), "reward_model": Reward(), "dapo_steps": TESTS_FRACTION}.get(
         name, TESTS_PASSED

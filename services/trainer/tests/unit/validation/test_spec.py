@@ -134,6 +134,8 @@ def test_a_cluster_decides_itself_how_many_accelerators_it_has(make_spec: Any) -
         (Resources(accelerators_per_node=0), "accelerators_per_node"),
         (Resources(nodes=-1, accelerators_per_node=-1), "nodes"),
         (Resources(device="cuda"), "device"),
+        (Resources(engines=0), "engines"),
+        (Resources(engines=65), "engines"),
     ],
 )
 def test_resources_at_fault_are_named(resources: Resources, field: str, make_spec: Any) -> None:

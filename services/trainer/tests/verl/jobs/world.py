@@ -15,7 +15,10 @@ import pytest
 
 from ratchet.trainer.v1 import job_report_pb2 as pb
 from ratchet.trainer.v1 import job_report_pb2_grpc, trainer_pb2
+from ratchet_kit.client import wait_healthy
 from ratchet_kit.process import ProcessGroup
+from ratchet_policies.fleet import connect
+from ratchet_testing.ports import free_port
 from ratchet_testing.processes import process
 from trainer_service.domain.spec.spec import RunSpec
 from trainer_service.job.run.config import Dtype, JobConfig
@@ -112,6 +115,19 @@ class Reports(job_report_pb2_grpc.JobReportServiceServicer):
 
 
 @dataclass(frozen=True)
+class RolloutNode:
+    group: ProcessGroup
+    target: str
+
+    async def generates(self) -> None:
+        """Returns when it makes completions."""
+        engine = connect(self.target)
+        while not any(one.sequences for one in (await engine.report()).node.engines):
+            await asyncio.sleep(0.02)
+        await engine.close()
+
+
+@dataclass(frozen=True)
 class World:
     """The targets of the services, and how jobs run between them."""
 
@@ -144,6 +160,22 @@ class World:
             registry_target="",
             dtype=dtype,
         )
+
+    @asynccontextmanager
+    async def second_node(self) -> AsyncIterator[tuple[RolloutNode, str]]:
+        """And the addresses of both."""
+        port = free_port()
+        env = {
+            "RATCHET_ROLLOUT_PORT": str(port),
+            "RATCHET_ROLLOUT_METRICS_PORT": "0",
+            "RATCHET_ROLLOUT_WORK_DIR": str(self.folder / "rollout-2"),
+            "RATCHET_SOURCES": "/",
+        }
+        log = self.folder / "rollout-2.log"
+        async with process(log, str(ROLLOUT), "-m", "rollout_service.main", **env) as group:
+            node = RolloutNode(group, f"127.0.0.1:{port}")
+            await wait_healthy(node.target, timedelta(minutes=2))
+            yield node, f"{self.rollout},{node.target}"
 
     @asynccontextmanager
     async def running(self, job: JobConfig, **environment: str) -> AsyncIterator[ProcessGroup]:

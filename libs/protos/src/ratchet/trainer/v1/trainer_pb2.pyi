@@ -179,28 +179,38 @@ class Resources(_message.Message):
     NODES_FIELD_NUMBER: _builtins.int
     ACCELERATORS_PER_NODE_FIELD_NUMBER: _builtins.int
     DEVICE_FIELD_NUMBER: _builtins.int
+    ENGINES_FIELD_NUMBER: _builtins.int
     nodes: _builtins.int
     """Absent means 1."""
     accelerators_per_node: _builtins.int
     """Training ranks per node; on CPU a rank is a process. Absent means 1."""
     device: Global___Device.ValueType
+    engines: _builtins.int
+    """RL: nodes of the rollout service that generate for the run, each with the policy's weights. The run waits until the
+    rollout service has a place for each. Absent means 1.
+    """
     def __init__(
         self,
         *,
         nodes: _builtins.int | None = ...,
         accelerators_per_node: _builtins.int | None = ...,
         device: Global___Device.ValueType = ...,
+        engines: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_accelerators_per_node", b"_accelerators_per_node", "_nodes", b"_nodes", "accelerators_per_node", b"accelerators_per_node", "nodes", b"nodes"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_accelerators_per_node", b"_accelerators_per_node", "_engines", b"_engines", "_nodes", b"_nodes", "accelerators_per_node", b"accelerators_per_node", "engines", b"engines", "nodes", b"nodes"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_accelerators_per_node", b"_accelerators_per_node", "_nodes", b"_nodes", "accelerators_per_node", b"accelerators_per_node", "device", b"device", "nodes", b"nodes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_accelerators_per_node", b"_accelerators_per_node", "_engines", b"_engines", "_nodes", b"_nodes", "accelerators_per_node", b"accelerators_per_node", "device", b"device", "engines", b"engines", "nodes", b"nodes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__accelerators_per_node: _TypeAlias = _typing.Literal["accelerators_per_node"]  # noqa: Y015
     _WhichOneofArgType__accelerators_per_node: _TypeAlias = _typing.Literal["_accelerators_per_node", b"_accelerators_per_node"]  # noqa: Y015
+    _WhichOneofReturnType__engines: _TypeAlias = _typing.Literal["engines"]  # noqa: Y015
+    _WhichOneofArgType__engines: _TypeAlias = _typing.Literal["_engines", b"_engines"]  # noqa: Y015
     _WhichOneofReturnType__nodes: _TypeAlias = _typing.Literal["nodes"]  # noqa: Y015
     _WhichOneofArgType__nodes: _TypeAlias = _typing.Literal["_nodes", b"_nodes"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__accelerators_per_node) -> _WhichOneofReturnType__accelerators_per_node | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__engines) -> _WhichOneofReturnType__engines | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__nodes) -> _WhichOneofReturnType__nodes | None: ...
 

@@ -42,7 +42,9 @@ class Demand:
             nodes=resources.nodes or 1,
             accelerators_per_node=resources.ranks_per_node,
             controllers=_CONTROLLERS if generates else 1,
-            policies=int(generates or (algorithm.takes_pairs and run.spec.validation_problems is not None)),
+            policies=(resources.engines or 1)
+            if generates
+            else int(algorithm.takes_pairs and run.spec.validation_problems is not None),
             memory_bytes=run.forecast.peak_bytes if run.forecast and resources.device == "cpu" else 0,
         )
 
@@ -80,7 +82,8 @@ class Room:
             return f"CPUs: Ray has {sum(node.cpus for node in self.nodes):g} in all, and runs reserve some of them"
         policies = sum(demand.policies for demand in every)
         if one.policies and self.policies is not None and policies > self.policies:
-            return f"a place in the rollout service, which has {self.policies} for training"
+            wanted = "a place" if one.policies == 1 else f"{one.policies} places"
+            return f"{wanted} in the rollout service, which has {self.policies} for training"
         memory = sum(demand.memory_bytes for demand in every)
         if one.memory_bytes and self.memory_bytes is not None and memory > self.memory_bytes:
             free = max(0, self.memory_bytes - memory + one.memory_bytes)

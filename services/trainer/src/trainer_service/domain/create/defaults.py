@@ -44,6 +44,7 @@ def complete(spec: RunSpec, found: Found, limits: Limits) -> RunSpec:
         if spec.resources.accelerators_per_node is None
         else spec.resources.accelerators_per_node,
         device=spec.resources.device or limits.devices[0],
+        engines=1 if spec.resources.engines is None else spec.resources.engines,
     )
     hyperparameters = (
         _hyperparameters(algorithm, spec.hyperparameters, resources, found, limits)

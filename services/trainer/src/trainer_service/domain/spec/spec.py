@@ -90,6 +90,8 @@ class Resources:
     accelerators_per_node: int | None = None
     """Training ranks per node; on CPU a rank is a process."""
     device: str = ""
+    engines: int | None = None
+    """Nodes of rollout-service that generate for the run."""
 
     @property
     def ranks_per_node(self) -> int:

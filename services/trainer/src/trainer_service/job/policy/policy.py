@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import timedelta
+from typing import Protocol
 
 from ratchet_kit.errors import DataLoss, FailedPrecondition, NotFound, RatchetError, Unavailable
 from ratchet_kit.retry import patiently
@@ -33,25 +34,36 @@ def rollouts(job: JobConfig) -> Fleet:
     return Fleet.of(job.rollout_target, generate_timeout=generate_timeout, unload_timeout=deadlines.LEAST)
 
 
+class Engines(PolicyEngine, Protocol):
+    """Has a policy on several nodes, too."""
+
+    async def keep(self, spec: PolicySpec, replicas: int) -> None:
+        """See `Fleet.keep`."""
+        ...
+
+
 class RunPolicy:
     """The policy of one run. Transient errors are retried for `patience`, then raised."""
 
     def __init__(
         self,
-        engine: PolicyEngine,
+        engine: Engines,
         transport: WeightTransport,
         spec: PolicySpec,
         patience: timedelta,
         at_once: int = 64,
         load_timeout: timedelta = deadlines.LEAST,
+        engines: int = 1,
     ) -> None:
-        """`at_once`: prompts that are with the engine at a time; the others wait here, where no deadline runs."""
+        """`at_once`: prompts that are with the engines at a time; the others wait here, where no deadline runs.
+        `engines`: nodes that shall have the policy."""
         self._engine = engine
         self._transport = transport
         self._spec = spec
         self._patience = patience
         self._turns = asyncio.Semaphore(at_once)
         self._load_timeout = load_timeout
+        self.engines = engines
         self.share = EngineShare()
         """The usage of the engine for the run."""
 
@@ -71,14 +83,17 @@ class RunPolicy:
             job.patience,
             job.spec.hyperparameters.samples,
             deadlines.weights(size_of_weights(job.base_path)),
+            job.spec.resources.engines or 1,
         )
 
     async def ensure_loaded(self) -> None:
-        """Returns when the policy is READY; loads it from its source when it is missing or has failed.
+        """Returns when the policy is READY on one engine; loads it from its source when it is missing or has failed.
+        The others of its engines are started: each generates from the weights on that it is sent once it is READY.
 
         Raises what `ratchet_policies.ensure_ready` raises.
         """
         await ensure_ready(self._engine, self._spec, timeout=self._load_timeout, patience=self._patience)
+        await self._keep()
 
     async def loaded_weights(self) -> str | None:
         """The id of the weights that the policy has; None when it is gone, failed or not ready."""
@@ -133,11 +148,16 @@ class RunPolicy:
                 raise Unavailable(f"the policy was not there: {error.message}") from error
 
         sync = await patiently(send, self._patience, "push weights")
+        await self._keep()  # one that was lost, or refused them, is loaded again
         if sync.policy_id != weights.policy_id:
             raise DataLoss(f"rollout-service reports weights {sync.policy_id} after it was sent {weights.policy_id}")
         return sync
 
+    async def _keep(self) -> None:
+        if self.engines > 1:
+            await self._engine.keep(self._spec, self.engines)
+
     async def unload(self) -> None:
-        """Frees the engine; a policy that is not there is no error."""
+        """Frees the engines; a policy that is not there is no error."""
         await self.look()
         await unload(self._engine, self._spec.name)

@@ -6,7 +6,7 @@ compares.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Protocol
 
 from ratchet.rollout.v1 import rollout_pb2
@@ -22,9 +22,10 @@ class WeightsReceiver(Protocol):
     """The engines, as far as they take weights: `ratchet_policies.fleet.Fleet`."""
 
     async def update(
-        self, name: str, messages: AsyncIterator[rollout_pb2.UpdateWeightsRequest], timeout: float
-    ) -> rollout_pb2.UpdateWeightsResponse:
-        """UpdateWeights of rollout-service within `timeout` seconds; raises what it says."""
+        self, name: str, messages: Callable[[str], AsyncIterator[rollout_pb2.UpdateWeightsRequest]], timeout: float
+    ) -> Sequence[rollout_pb2.UpdateWeightsResponse]:
+        """UpdateWeights of each engine that has the policy, within `timeout` seconds, with the messages for one that
+        has the weights of a policy id. Raises what it says where no engine takes them."""
         ...
 
 
@@ -36,8 +37,17 @@ class StreamTransport:
 
     async def send(self, policy: str, weights: Weights, step: int, base: Weights | None = None) -> WeightSync:
         timeout = deadlines.weights(weights.size_bytes).total_seconds()
-        reply = await self._receiver.update(policy, _messages(policy, step, weights, base), timeout)
-        return WeightSync(reply.policy.policy_id, reply.received_bytes, reply.probe_error)
+
+        def messages(has: str) -> AsyncIterator[rollout_pb2.UpdateWeightsRequest]:
+            return _messages(policy, step, weights, base if base is not None and base.policy_id == has else None)
+
+        replies = await self._receiver.update(policy, messages, timeout)
+        shown = [reply.policy.policy_id for reply in replies]
+        return WeightSync(
+            next((other for other in shown if other != weights.policy_id), weights.policy_id),
+            sum(reply.received_bytes for reply in replies),
+            max(reply.probe_error for reply in replies),
+        )
 
 
 async def _messages(

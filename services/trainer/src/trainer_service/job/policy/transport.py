@@ -36,7 +36,7 @@ class WeightSync:
 
     policy_id: str
     sent_bytes: int
-    """Fewer than the weights have where changes were sent."""
+    """To all engines together. Fewer than the weights have where changes were sent."""
     probe_error: float
     """Largest relative difference between what the engine computes and what the sent weights give."""
 
@@ -47,15 +47,16 @@ class WeightTransport(Protocol):
     """
 
     async def send(self, policy: str, weights: Weights, step: int, base: Weights | None = None) -> WeightSync:
-        """Gives the loaded `policy` these weights, of the trainer's `step`. Returns when the engine generates with them
-        and a probe has computed with them. The id in the answer is the one that the engine shows; the caller compares
-        it with that of `weights`.
+        """Gives the loaded `policy` these weights, of the trainer's `step`. Returns when each engine that has it
+        generates with them and a probe has computed with them. The id in the answer is the one that the engines show,
+        a wrong one before the right one; the caller compares it with that of `weights`.
 
-        `base`: the weights that the policy has. A road may then send what differs from them.
+        `base`: the weights that the policy had last. A road may send what differs from them to an engine that has them;
+        another gets all.
 
         Raises:
             NotFound: the engine does not have the policy.
-            FailedPrecondition: the policy has failed, or does not have the weights `base`.
+            FailedPrecondition: the policy has failed.
             DataLoss: what arrived is not what was sent. Without `base` trying again does not help.
             Unavailable and the other transient errors: the weights may be sent again, whole.
         """

@@ -36,10 +36,11 @@ class WeightVersions:
 
     async def restore(self, policy: RunPolicy, error: RatchetError, policy_id: str) -> None:
         """Sends the weights again, unless another group just did. Raises `error` when the policy is there with other
-        weights than these, and DataLoss when others were sent: of such nothing may be learned."""
+        weights than these, and DataLoss when others were sent: of such nothing may be learned. Of several engines, the
+        one that is left may not have got any yet."""
         async with self._restoring:
             loaded = await policy.loaded_weights()
-            if loaded is None:
+            if loaded is None or (policy.engines > 1 and loaded != policy_id):
                 sent = await asyncio.to_thread(self.push)
                 if sent != policy_id:
                     raise DataLoss(f"the engine was lost with the weights {policy_id}, and was given {sent}") from error

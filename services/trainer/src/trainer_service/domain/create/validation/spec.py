@@ -139,6 +139,11 @@ def _check_resources(spec: RunSpec, limits: Limits, faults: Faults) -> None:
         faults.unless(own is None or per_node <= own, "accelerators_per_node", larger)
     larger = "must be 1, as this service's own Ray has one node; RAY_ADDRESS names a larger cluster"
     faults.unless(own is None or nodes <= 1, "nodes", larger)
+    engines = 1 if wanted.engines is None else wanted.engines
+    faults.bounds("engines", engines, at_least=1, at_most=limits.max_nodes)
+    algorithm = ALGORITHMS.get(spec.algorithm)
+    none = f"must be absent: {spec.algorithm.upper()} does not generate to learn"
+    faults.unless(engines == 1 or algorithm is None or algorithm.is_online, "engines", none)
     faults.one_of("device", wanted.device.upper(), [device.upper() for device in limits.devices])
 
 
