@@ -45,7 +45,7 @@ test-quick:  ## Unit tests alone: five minutes on two cores
 
 test-unit:  ## Unit and integration tests: no torch; twenty to thirty minutes on two cores, most of them attacks on the sandbox
 	@$(SETUP) light sandbox-numpy sandbox-math
-	scripts/tests.sh libs services tests/docs tests/shape tests/places tests/simulated -m "not verl and not vllm and not e2e and not alone and not clients" -n 2 --dist worksteal
+	scripts/tests.sh libs services tests/docs tests/shape tests/places tests/simulated -m "not verl and not vllm and not e2e and not alone and not clients and not full" -n 2 --dist worksteal
 	scripts/tests.sh services/sandbox/tests/integration -m alone -n 0
 
 test-clients:  ## LangChain's, LiteLLM's and Anthropic's clients, unmodified, against the gateway and an episode's door: a minute
@@ -66,8 +66,8 @@ test-engines: setup  ## The tests that import verl or vLLM, each in its own envi
 	PYTHONPATH=.venvs/pytest:libs/testing/src .venvs/trainer/bin/python -m pytest services/trainer/tests/verl -p no:ratchet
 	$(LIGHT)/pytest services/trainer/tests/integration/test_ray.py services/trainer/tests/integration/test_many_runs.py -n 0
 
-e2e-full: setup  ## Every algorithm through the service, 3 steps and more each
-	$(LIGHT)/pytest tests/e2e -m full
+e2e-full: setup  ## Every algorithm through the service, 3 steps and more each; 216 exploits of task folders
+	$(LIGHT)/pytest tests/e2e libs/environments/tests/test_folder_judging.py -m full
 
 chaos: setup  ## kill -9 of each part during a run and amid an evaluation; stores that refuse, stop and crash; disks that are full; ten gradings under load
 	$(LIGHT)/pytest tests/chaos

@@ -16,7 +16,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -61,9 +61,12 @@ class RecordingFleet(Fleet):
 
     reply = pb.UpdateWeightsResponse()
 
-    async def update(self, *args: object, **kwargs: object) -> pb.UpdateWeightsResponse:
-        self.reply = await super().update(*args, **kwargs)  # type: ignore[arg-type]
-        return self.reply
+    async def update(
+        self, name: str, messages: Callable[[str], AsyncIterator[pb.UpdateWeightsRequest]], timeout: float
+    ) -> Sequence[pb.UpdateWeightsResponse]:
+        replies = await super().update(name, messages, timeout)
+        self.reply = replies[-1]
+        return replies
 
 
 class User:

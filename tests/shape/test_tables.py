@@ -35,7 +35,7 @@ async def test_migrations_make_what_the_stores_use(package: str, database_url: s
     await migrate(database_url, package)
     metadata = metadata_of(package)
     with connected(database_url) as connection:
-        options = {"include_name": lambda name, kind, _: kind != "table" or name in metadata.tables}
+        options: dict[str, Any] = {"include_name": lambda name, kind, _: kind != "table" or name in metadata.tables}
         if connection.dialect.name == "sqlite":  # its texts have no bound, so no migration changes one
             options["compare_type"] = lambda context, column, told, there, wanted: (
                 False if isinstance(there, sa.String) and isinstance(wanted, sa.String) else None
