@@ -136,8 +136,8 @@ def _judges_files(folder: TaskFolder) -> dict[str, File]:
     """The tests, written last. pytest takes no settings from elsewhere: it finds a file of its own beside them."""
     settings = {f"tests/{name}" for name in ("pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg")}
     pinned = {} if settings & set(folder.tests) else {"tests/pytest.ini": File(b"[pytest]\n")}
-    own = resources.files("ratchet_environments.folders").joinpath("relay.py").read_bytes()
-    return {**pinned, **folder.tests, f"{OWN}/relay.py": File(own)}
+    own = resources.files("ratchet_environments.folders").joinpath("subject_command.py").read_bytes()
+    return {**pinned, **folder.tests, f"{OWN}/subject_command.py": File(own)}
 
 
 async def _test(workspace: Workspace, folder: TaskFolder, subject: Subject | None) -> Done:
@@ -156,7 +156,7 @@ async def _test(workspace: Workspace, folder: TaskFolder, subject: Subject | Non
         return await workspace.exec(
             *command, environment=environment, folder=place, wall_time=limit, output_bytes=_OUTPUT_BYTES
         )
-    relayed = ["python", "-I", f"/tmp/{OWN}/relay.py", *command]
+    relayed = ["python", "-I", f"/tmp/{OWN}/subject_command.py", *command]
     return await run_with(workspace, relayed, subject, environment=environment, folder=place, wall_time=limit)
 
 

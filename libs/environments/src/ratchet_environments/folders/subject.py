@@ -1,4 +1,4 @@
-"""The program under test, in a workspace of its own: what the tests ask of it, by way of relay.py."""
+"""The program under test, in a workspace of its own: what the tests ask of it, by way of subject_command.py."""
 
 import asyncio
 import json
@@ -80,8 +80,8 @@ def _said(status: int, words: str) -> dict[str, Any]:
 
 
 async def run_with(judge: Workspace, argv: list[str], subject: Subject, **options: Any) -> Done:
-    """Runs the tests by relay.py, and answers what they ask of the subject. Raises Unavailable, NotFound where the
-    judge's workspace is lost, InvalidArgument for what no relay sends."""
+    """Runs the tests by subject_command.py, and answers what they ask of the subject. Raises Unavailable, NotFound
+    where the judge's workspace is lost, InvalidArgument for what it does not send."""
     answers: asyncio.Queue[bytes] = asyncio.Queue()
 
     async def given() -> AsyncIterator[bytes]:

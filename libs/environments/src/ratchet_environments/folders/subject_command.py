@@ -1,8 +1,9 @@
 """Runs in the judge's workspace, with the standard library alone: its source is sent there (`judging`).
 
-python relay.py COMMAND...         runs the tests, and hands what they ask of the program's workspace to our standard
-                                   output, where the platform reads it, and the answers back from our standard input
-subject run|get|put ...            what the tests call; see `_USAGE`
+python subject_command.py COMMAND...    runs the tests, and hands what they ask of the program's workspace to our
+                                        standard output, where the platform reads it, and the answers back from our
+                                        standard input
+subject run|get|put ...                 what the tests call; see `_USAGE`
 """
 
 import base64
