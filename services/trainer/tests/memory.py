@@ -372,8 +372,8 @@ class MemoryPolicies:
 
         self.gpus: dict[str, int] = {}
 
-    def places(self) -> int | None:
-        return self.has
+    def places(self) -> Sequence[int] | None:
+        return None if self.has is None else [self.has]
 
     def gpu_memory(self) -> Mapping[str, int]:
         return self.gpus

@@ -44,7 +44,7 @@ def test_what_there_is_too_little_of(there: Room, one: Demand, taken: list[Deman
 
 
 def test_memory_and_places_of_the_rollout_service_are_shared() -> None:
-    there = room((32, 2), policies=1, memory_bytes=5 * GIB)
+    there = room((32, 2), policies=[1], memory_bytes=5 * GIB)
     assert there.lacks(demand(memory=3 * GIB), []) == ""
     taken = [demand(policies=0, memory=3 * GIB)]
     assert there.lacks(demand(memory=3 * GIB), taken) == "3.0 GiB of memory: 2.0 of 5.0 are free"
@@ -53,5 +53,17 @@ def test_memory_and_places_of_the_rollout_service_are_shared() -> None:
 
 
 def test_a_place_is_too_small_only_for_what_no_waiting_helps() -> None:
-    assert room((32, 1), policies=0).is_too_small_for(demand()) == ""
+    assert room((32, 1), policies=[0]).is_too_small_for(demand()) == ""
     assert room().is_too_small_for(demand()) == "1 accelerator: 0 of 0 are free"
+
+
+def test_each_engine_of_a_run_is_on_a_node_of_its_own() -> None:
+    two = demand(policies=2)
+    assert room((32, 8), policies=[2]).lacks(two, []) == (
+        "2 nodes of the rollout service: their places for training are [2]"
+    )
+    assert room((32, 8), policies=[1, 1]).lacks(two, []) == ""
+    assert room((32, 8), policies=[1, 1]).lacks(two, [demand()]).startswith("2 nodes of the rollout service")
+    assert room((32, 8), policies=[2, 1]).lacks(two, [demand()]) == ""
+    assert room((32, 8), policies=[2, 2, 1]).lacks(two, [two]) == ""
+    assert room((32, 8), policies=[3, 1]).lacks(two, [two]).startswith("2 nodes of the rollout service")

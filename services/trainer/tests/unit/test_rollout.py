@@ -48,7 +48,7 @@ def test_places_are_those_that_runs_have_and_those_that_are_free_for_them() -> N
     serving = Loaded("starter@1", PolicyState.READY, purpose=Purpose.SERVING)
     busy = Node("a:1", engines=(training, serving), free={Purpose.TRAINING: 2, Purpose.SERVING: 1})
     away = Node("b:1", NodeState.AWAY, free={Purpose.TRAINING: 4})
-    assert RolloutPolicyHost(Engine([], on=(busy, away))).places() == 3
+    assert RolloutPolicyHost(Engine([], on=(busy, away))).places() == [3]
     assert RolloutPolicyHost(Engine([], on=(away,))).places() is None
 
 

@@ -26,13 +26,10 @@ class RolloutPolicyHost:
     def __init__(self, engine: Engines) -> None:
         self._engine = engine
 
-    def places(self) -> int | None:
+    def places(self) -> Sequence[int] | None:
         """By the nodes' last answers."""
         serving = [node for node in self._engine.nodes() if node.state is NodeState.SERVING]
-        if not serving:
-            return None
-        held = sum(engine.purpose is Purpose.TRAINING for node in serving for engine in node.engines)
-        return held + sum(node.free.get(Purpose.TRAINING, 0) for node in serving)
+        return [_places(node) for node in serving] or None
 
     def gpu_memory(self) -> Mapping[str, int]:
         """By the nodes' last answers; nodes on one GPU take it together."""
@@ -49,3 +46,8 @@ class RolloutPolicyHost:
                     await unload(self._engine, policy.name)
         except RatchetError as error:
             log.warning("policy.not_unloaded", run_id=id, reason=error.message)
+
+
+def _places(node: Node) -> int:
+    held = sum(engine.purpose is Purpose.TRAINING for engine in node.engines)
+    return held + node.free.get(Purpose.TRAINING, 0)

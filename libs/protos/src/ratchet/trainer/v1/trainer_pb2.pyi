@@ -186,8 +186,8 @@ class Resources(_message.Message):
     """Training ranks per node; on CPU a rank is a process. Absent means 1."""
     device: Global___Device.ValueType
     engines: _builtins.int
-    """RL: nodes of the rollout service that generate for the run, each with the policy's weights. The run waits until the
-    rollout service has a place for each. Absent means 1.
+    """RL: nodes of the rollout service that generate for the run, each with the policy's weights. The run waits until as
+    many nodes have a place for it. Absent means 1.
     """
     def __init__(
         self,

@@ -64,8 +64,8 @@ class Room:
 
     runs: int
     nodes: Sequence[Node]
-    policies: int | None = None
-    """None: not known, and nothing waits for it."""
+    policies: Sequence[int] | None = None
+    """Places of each node of rollout-service. None: not known, and nothing waits for them."""
     memory_bytes: int | None = None
 
     def lacks(self, one: Demand, taken: Sequence[Demand]) -> str:
@@ -80,10 +80,10 @@ class Room:
             return f"{one}: {free:g} of {has:g} are free"
         if not _fit(every, self.nodes):
             return f"CPUs: Ray has {sum(node.cpus for node in self.nodes):g} in all, and runs reserve some of them"
-        policies = sum(demand.policies for demand in every)
-        if one.policies and self.policies is not None and policies > self.policies:
-            wanted = "a place" if one.policies == 1 else f"{one.policies} places"
-            return f"{wanted} in the rollout service, which has {self.policies} for training"
+        if one.policies and self.policies is not None and not _have_places(every, self.policies):
+            if one.policies == 1:
+                return f"a place in the rollout service, which has {sum(self.policies)} for training"
+            return f"{one.policies} nodes of the rollout service: their places for training are {list(self.policies)}"
         memory = sum(demand.memory_bytes for demand in every)
         if one.memory_bytes and self.memory_bytes is not None and memory > self.memory_bytes:
             free = max(0, self.memory_bytes - memory + one.memory_bytes)
@@ -95,6 +95,12 @@ class Room:
         """As `lacks`, of the place when nothing is there: only another node helps. What others load in the rollout
         service passes."""
         return replace(self, policies=None).lacks(one, ())
+
+
+def _have_places(demands: Sequence[Demand], places: Sequence[int]) -> bool:
+    """True if each demand has a place on as many nodes as it has policies: the condition of Gale and Ryser."""
+    wanted = sorted((demand.policies for demand in demands), reverse=True)
+    return all(sum(wanted[:first]) <= sum(min(place, first) for place in places) for first in range(1, len(wanted) + 1))
 
 
 def _fit(demands: Sequence[Demand], nodes: Sequence[Node]) -> bool:

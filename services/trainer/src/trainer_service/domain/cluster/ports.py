@@ -62,8 +62,9 @@ class JobRunner(Protocol):
 class PolicyHost(Protocol):
     """Where the jobs of a run load their policies."""
 
-    def places(self) -> int | None:
-        """How many policies of runs it may hold at a time, those that are loaded included. None: not known now."""
+    def places(self) -> Sequence[int] | None:
+        """How many policies of runs each node may hold at a time, those that are loaded included. None: not known
+        now."""
         ...
 
     def gpu_memory(self) -> Mapping[str, int]:
