@@ -71,7 +71,8 @@ print(*(s.getsockname()[1] for s in sockets))')
 read -r RATCHET_HTTP_PORT RATCHET_GRPC_PORT <<<"$free_ports"
 RATCHET_ADMIN_KEY=rk_$("$python" -c 'import secrets; print(secrets.token_urlsafe(32))')
 export RATCHET_HTTP_PORT RATCHET_GRPC_PORT RATCHET_ADMIN_KEY COMPOSE_PROFILES=cpu
-export RATCHET_PRICES='{"currency": "EUR", "cpu_hour": 36}'
+RATCHET_PRICES=$("$python" -c 'from deploy.docker.check_platform import PRICES; print(PRICES)')
+export RATCHET_PRICES
 
 if command -v docker >/dev/null && docker info >/dev/null 2>&1; then
   say "using the docker engine that answers"

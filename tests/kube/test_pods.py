@@ -31,7 +31,8 @@ pytestmark = [
 
 
 def manifests() -> list[Object]:
-    """Every object of `cpu`, and the stores of `single-node`; sandboxes keep no batches, so theirs is left out."""
+    """Every object of `cpu`, and the stores of `single-node`; sandboxes keep no batches, so theirs is left out. The
+    trainer has the prices that check_platform's budget is spent by."""
     named = {(one["kind"], one["metadata"]["name"]) for one in rendered("cpu")}
     stores = [one for one in rendered("single-node") if (one["kind"], one["metadata"]["name"]) not in named]
     found = [*stores, *rendered("cpu")]
@@ -42,6 +43,8 @@ def manifests() -> list[Object]:
             container["image"] = (
                 f"{prefix}{name}" if name in SERVICES else os.environ.get(IMAGES.get(name, ""), container["image"])
             )
+            if name == "trainer":
+                container.setdefault("env", []).append({"name": "RATCHET_PRICES", "value": check_platform.PRICES})
     return [one for one in found if one["metadata"]["name"] not in ("sandbox-redis", "sandbox-batches")]
 
 
