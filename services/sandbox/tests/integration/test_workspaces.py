@@ -1,4 +1,4 @@
-"""Workspaces at each level that this machine has: the cases of workspace_lab, and a service that dies."""
+"""Workspaces at each level that this machine has, in the lab."""
 
 import functools
 import json
@@ -12,11 +12,16 @@ import pytest
 from ratchet_testing import weaker
 from sandbox_service.domain.levels import Level
 
-from . import workspace_lab
+from . import relay_cases, workspace_cases, workspace_lab
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 
-LAB = Path(workspace_lab.__file__)
+TESTS = Path(__file__).parents[1]
+MODULES = [Path(module.__file__).stem for module in (workspace_cases, relay_cases)]
+RUN = (
+    f"import sys; sys.path.insert(0, {str(TESTS)!r}); from integration import {', '.join(MODULES)}, workspace_lab; "
+    "workspace_lab.run()"
+)
 LEVELS = {Level.L3: [], Level.L2: [], Level.L1: ["--deny-namespaces"]}
 
 
@@ -32,7 +37,7 @@ def _results(level: Level) -> dict[str, str]:
             command = weaker.python_as_nobody("sandbox_service.adapters.workspaces.cages")
         except LookupError as error:
             pytest.skip(str(error))
-    command += [str(LAB), level.name, *LEVELS[level]]
+    command += ["-c", RUN, level.name, *LEVELS[level]]
     done = subprocess.run(command, capture_output=True, text=True, timeout=550, cwd="/")
     assert done.returncode == 0, done.stderr
     found: dict[str, str] = json.loads(done.stdout.splitlines()[-1])

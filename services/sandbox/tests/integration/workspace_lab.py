@@ -1,32 +1,30 @@
-"""What workspaces must stand, each case at every level that it is claimed for: run by test_workspaces, in a process of
-its own for each level. `--deny-namespaces` first takes unshare and mount away, as Docker's default profile does.
+"""Where cases of workspaces run, each at every level that it is claimed for: by test_workspaces, in a process of its
+own for each level. `--deny-namespaces` first takes unshare and mount away, as Docker's default profile does.
 """
 
 import asyncio
 import io
 import json
 import os
-import signal
-import socket
 import sys
 import tarfile
 import time
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 
 import psutil
 
 from ratchet_kit import logs
-from ratchet_kit.errors import FailedPrecondition, InvalidArgument, NotFound, RatchetError, ResourceExhausted
+from ratchet_kit.errors import RatchetError
 from ratchet_kit.times import SystemClock
 from ratchet_testing import weaker
 from ratchet_testing.processes import children
 from sandbox_service.adapters.lanes.options import LaneOptions
 from sandbox_service.adapters.workspaces.cages import WorkspaceCages
 from sandbox_service.domain.levels import Level
-from sandbox_service.domain.workspace import Command, ExecEnd, Exit, Output, Relayed, WorkspaceLimits, WorkspaceSpec
+from sandbox_service.domain.workspace import Command, ExecEnd, Exit, Output, WorkspaceLimits, WorkspaceSpec
 from sandbox_service.domain.workspaces import Workspaces
 
 MIB = 1 << 20
@@ -59,7 +57,7 @@ class Lab:
     async def python(self, id: str, source: str, *more: str, stdin: bytes = b"", **options: object) -> Done:
         command = Command(("python", "-c", source, *more), **options)  # type: ignore[arg-type]
         out = {False: b"", True: b""}
-        async for event in self.workspaces.exec(id, command, _chunks(stdin), "me"):
+        async for event in self.workspaces.exec(id, command, chunks(stdin), "me"):
             if isinstance(event, Exit):
                 return Done(event, out[False].decode(), out[True].decode())
             assert isinstance(event, Output)
@@ -76,7 +74,7 @@ class Lab:
         with tarfile.open(fileobj=packed, mode="w") as archive:
             for entry in entries:
                 archive.addfile(entry, io.BytesIO(b"x" * entry.size))
-        await self.workspaces.write(id, folder, _chunks(packed.getvalue()), "me")
+        await self.workspaces.write(id, folder, chunks(packed.getvalue()), "me")
 
     async def read(self, id: str, *names: str) -> dict[str, tarfile.TarInfo]:
         packed = b"".join([chunk async for chunk in self.workspaces.read(id, names, "me")])
@@ -116,7 +114,7 @@ def programs() -> list[psutil.Process]:
     return found
 
 
-async def _chunks(*data: bytes) -> AsyncIterator[bytes]:
+async def chunks(*data: bytes) -> AsyncIterator[bytes]:
     for some in data:
         yield some
 
@@ -139,7 +137,13 @@ def case(level: Level = Level.L1) -> Callable[[Callable[[Lab], Awaitable[None]]]
     return add
 
 
-async def main() -> None:
+def run() -> None:
+    if "--deny-namespaces" in sys.argv:
+        weaker.deny(weaker.UNSHARE, weaker.MOUNT)
+    asyncio.run(_run())
+
+
+async def _run() -> None:
     logs.configure("sandbox", "ERROR")
     results: dict[str, str] = {}
     level, only = Level[sys.argv[1]], [word for word in sys.argv[2:] if word in CASES]
@@ -160,526 +164,3 @@ async def main() -> None:
             except (Exception, asyncio.CancelledError):  # noqa: BLE001
                 results[name] = traceback.format_exc()
     print(json.dumps(results))
-
-
-@case(Level.L2)
-async def folders_of_tasks_lead_to_its_own(lab: Lab) -> None:
-    """A task that names /app finds what is in the workspace's folder of that name."""
-    id = await lab.new()
-    await lab.write(id, entry("app/x"))
-    assert await lab.must(id, "import os; print(open('/app/x').read(), os.path.exists('/tests'))") == "x False\n"
-    await lab.must(id, "import os; os.makedirs('/tmp/logs/verifier'); open('/logs/verifier/reward.txt', 'w').close()")
-
-
-@case()
-async def files_last_and_processes_do_not(lab: Lab) -> None:
-    id = await lab.new()
-    wrote = "import sys, os; open('a', 'w').write(sys.stdin.read() + os.environ['X'] + sys.argv[1])"
-    assert (await lab.python(id, wrote, "c", stdin=b"a" * 200_000, environment={"X": "b"})).passed
-    done = await lab.python(id, "import os; print(os.stat('a').st_size); import sys; sys.exit(7)")
-    assert (done.out, done.exit.status, done.exit.end) == ("200002\n", 7, ExecEnd.EXITED)
-    assert done.exit.usage.disk_bytes >= 200_002
-    other = await lab.new()
-    assert (await lab.must(other, "import os; print(os.listdir())")) == "[]\n"
-
-
-@case()
-async def what_cannot_start_says_why(lab: Lab) -> None:
-    id = await lab.new()
-    async for event in lab.workspaces.exec(id, Command(("no-such-program",)), _chunks(), "me"):
-        assert isinstance(event, Exit)
-        assert event.status == 127
-        assert "No such file" in event.reason
-    done = await lab.python(id, "", folder="no/such")
-    assert "No such file" in done.exit.reason, done
-
-
-@case()
-async def files_go_in_and_out(lab: Lab) -> None:
-    id = await lab.new()
-    await lab.write(id, entry("d/x", 300_000), entry("l", kind=tarfile.SYMTYPE, link="d/x"), folder="in")
-    assert (await lab.must(id, "import os; print(os.stat('in/l').st_size)")) == "300000\n"
-    found = await lab.read(id, "in")
-    assert {name: (one.size, one.linkname) for name, one in found.items()} == {
-        "in": (0, ""), "in/d": (0, ""), "in/d/x": (300_000, ""), "in/l": (0, "d/x"),
-    }  # fmt: skip
-    await lab.refuses(lab.read(id, "nothing"), InvalidArgument)
-    await lab.refuses(lab.workspaces.write(id, "", _chunks(b"no tar"), "me"), InvalidArgument)
-
-
-@case()
-async def a_copy_has_the_files_alone(lab: Lab) -> None:
-    id = await lab.new(keep=lab.level > Level.L1)
-    await lab.must(id, "import os; os.mkdir('d'); open('d/a', 'w').write('one'); os.symlink('/etc', 'd/l')")
-    spec = WorkspaceSpec("python", LIMITS)
-    copy = (await lab.workspaces.create(spec, LEASE, "me", copy_of=id)).id
-    assert (await lab.workspaces.get(copy, "me")).usage.disk_bytes
-    seen = "import os; print(sorted(os.listdir('.')), open('d/a').read(), os.readlink('d/l'))"
-    assert (await lab.must(copy, seen)) == "['d'] one /etc\n"
-    await lab.must(copy, "open('d/a', 'w').write('two')")
-    assert (await lab.must(id, "print(open('d/a').read())")) == "one\n"
-    await lab.refuses(lab.workspaces.create(spec, LEASE, "you", copy_of=id), NotFound)
-    small = WorkspaceSpec("python", WorkspaceLimits(timedelta(seconds=9), 256 * MIB, 32, MIB))
-    await lab.must(id, "open('b', 'wb').write(bytes(4 << 20))")
-    await lab.refuses(lab.workspaces.create(small, LEASE, "me", copy_of=id), ResourceExhausted)
-
-
-@case()
-async def links_lead_nowhere_at_write(lab: Lab) -> None:
-    id, canary = await lab.new(), f"/tmp/canary-{os.getpid()}"
-    await lab.must(id, f"import os; os.symlink('/tmp', 'out'); os.symlink('{canary}', 'file'); os.mkdir('in')")
-    hostile = [
-        [entry(f"out/canary-{os.getpid()}")], [entry(f"../../..{canary}")], [entry("a/../../b")],
-        [entry("s", kind=tarfile.SYMTYPE, link="/tmp"), entry(f"s/canary-{os.getpid()}")],
-        [entry("h", kind=tarfile.LNKTYPE, link="in")], [entry("d", kind=tarfile.CHRTYPE)],
-    ]  # fmt: skip
-    for entries in hostile:
-        await lab.refuses(lab.write(id, *entries), InvalidArgument)
-    await lab.write(id, entry("file", 3))  # in the link's place
-    assert (await lab.must(id, "import os; print(os.path.islink('file'), os.stat('file').st_size)")) == "False 3\n"
-    await lab.refuses(lab.write(id, entry("x"), folder="out"), InvalidArgument)
-    assert not os.path.lexists(canary)  # noqa: ASYNC240
-
-
-@case()
-async def links_lead_nowhere_at_read(lab: Lab) -> None:
-    id = await lab.new()
-    await lab.must(id, "import os; os.symlink('/', 'root'); os.symlink('/etc/hostname', 'name'); os.mkfifo('pipe')")
-    found = await lab.read(id, "name", "root", "pipe")
-    assert {one.type for one in found.values()} == {tarfile.SYMTYPE}
-    await lab.refuses(lab.read(id, "root/usr"), InvalidArgument)
-    await lab.refuses(lab.read(id, "../x"), InvalidArgument)
-    await lab.must(id, "f = open('sparse', 'wb'); f.truncate(16 << 20); open('two', 'wb').truncate(16 << 20)")
-    await lab.refuses(lab.read(id, "."), InvalidArgument)  # more than the disk may hold
-
-
-@case()
-async def a_full_disk_is_nobody_elses(lab: Lab) -> None:
-    id, other = await lab.new(), await lab.new()
-    fill = "import os, itertools\nfor i in itertools.count():\n    open(f'f{i}', 'wb').write(bytes(1 << 20))"
-    done = await lab.python(id, fill)
-    assert not done.passed, done
-    if lab.level is Level.L1:
-        assert done.exit.end is ExecEnd.DISK
-    above = 256 if lab.level is Level.L1 else 8  # looks hold it there, and a disk is fast between two of them
-    assert done.exit.usage.disk_bytes <= LIMITS.disk_bytes + above * MIB
-    await lab.refuses(lab.write(id, entry("more", 17 * MIB)), ResourceExhausted)
-    await lab.must(other, "open('a', 'wb').write(bytes(8 << 20))")
-    await lab.must(id, "import os\nfor name in os.listdir(): os.remove(name)")
-    await lab.must(id, "open('a', 'wb').write(bytes(1 << 20))")
-
-
-@case()
-async def many_files_are_bounded(lab: Lab) -> None:
-    id = await lab.new()
-    done = await lab.python(id, "import itertools\nfor i in itertools.count(): open(f'f{i}', 'w').close()")
-    assert not done.passed
-    assert (await lab.python(id, "import os; print(len(os.listdir()))")).out.strip() < "9999"
-
-
-@case(Level.L2)
-async def daemons_die_with_their_exec(lab: Lab) -> None:
-    id = await lab.new()
-    source = (
-        "import os, time, ctypes\nfor i in range(5):\n    if os.fork() == 0:\n        os.setsid()\n"
-        "        if os.fork(): os._exit(0)\n        ctypes.CDLL(None).prctl(1, 0)\n        time.sleep(100)\n"
-        "time.sleep(0.2)\nprint('left')"
-    )
-    assert (await lab.must(id, source)) == "left\n"
-    assert not programs()
-    assert (await lab.must(id, "print(1)")) == "1\n"
-
-
-_DAEMON = "import os, time\nif os.fork() == 0:\n    os.setsid()\n    {}\n"
-
-
-@case(Level.L2)
-async def daemons_that_may_stay_die_with_the_workspace(lab: Lab) -> None:
-    id = await lab.new(keep=True)
-    done = await lab.python(id, _DAEMON.format("time.sleep(100)"))
-    assert done.exit.usage.processes == 1, done
-    assert len(programs()) == 1
-    done = await lab.python(id, "import os; print(1)")
-    assert (done.out, done.exit.usage.processes) == ("1\n", 1)
-    await lab.workspaces.delete(id, "me")
-    assert not await lab.settle()
-
-
-@case(Level.L2)
-async def a_daemon_pays_for_its_memory(lab: Lab) -> None:
-    id = await lab.new(keep=True)
-    await lab.must(id, _DAEMON.format("x = bytes(1); time.sleep(0.5); x = bytearray(300 << 20); time.sleep(100)"))
-    until = time.monotonic() + 20
-    while programs() and time.monotonic() < until:
-        await asyncio.sleep(0.1)
-    assert not programs()
-
-
-@case(Level.L3)
-async def a_daemon_pays_for_its_time(lab: Lab) -> None:
-    id = await lab.new(keep=True, limits=WorkspaceLimits(timedelta(seconds=2), 256 * MIB, 32, 16 * MIB))
-    await lab.must(id, _DAEMON.format("time.sleep(1); exec('while True: pass')"))
-    until = time.monotonic() + 30
-    while programs() and time.monotonic() < until:
-        await asyncio.sleep(0.1)
-    assert not programs()
-    assert (await lab.python(id, "print(1)")).exit.end is ExecEnd.CPU
-
-
-@case(Level.L2)
-async def a_fork_bomb_stays_within(lab: Lab) -> None:
-    id, other = await lab.new(), await lab.new()
-    bomb = "import os, time\nend = time.time() + 1\nwhile time.time() < end:\n    try: os.fork()\n    except OSError: 1"
-    running = asyncio.create_task(lab.python(id, bomb))
-    most = 0
-    while not running.done():
-        most = max(most, len(programs()))
-        await asyncio.sleep(0.05)
-    await running
-    assert most <= LIMITS.processes + 2, most
-    assert (await lab.must(other, "import os; os.fork(); print(1)")).startswith("1\n")
-    assert not programs()
-    assert (await lab.must(id, "print(2)")) == "2\n"
-
-
-@case()
-async def memory_is_bounded(lab: Lab) -> None:
-    id, other = await lab.new(), await lab.new()
-    done = await lab.python(id, "x = bytearray(700 << 20); print(len(x))")
-    assert done.exit.end is ExecEnd.MEMORY or (done.exit.status == 1 and "MemoryError" in done.err), done
-    assert (await lab.must(other, "print(1)")) == "1\n"
-
-
-@case()
-async def time_is_bounded(lab: Lab) -> None:
-    id = await lab.new()
-    done = await lab.python(id, "while True: pass", cpu_time=timedelta(seconds=0.5))
-    assert done.exit.end is ExecEnd.CPU
-    done = await lab.python(id, "import time; time.sleep(50)", wall_time=timedelta(seconds=0.5))
-    assert done.exit.end is ExecEnd.WALL
-    done = await lab.python(id, "import sys; sys.stdout.write('x' * 300_000)", output_bytes=1000)
-    assert (len(done.out), done.exit.output_cut, done.exit.status) == (1000, True, 0)
-    short = await lab.new(limits=WorkspaceLimits(timedelta(seconds=1), 256 * MIB, 32, 16 * MIB))
-    assert (await lab.python(short, "while True: pass")).exit.end is ExecEnd.CPU
-    assert (await lab.python(short, "print(1)")).exit.end is ExecEnd.CPU
-
-
-@case()
-async def a_neighbour_is_out_of_reach(lab: Lab) -> None:
-    id, other = await lab.new(), await lab.new()
-    where = await lab.must(other, "import os; open('secret', 'w').write('s3cret'); print(os.getcwd())")
-    assert not programs()
-    running = asyncio.create_task(lab.python(other, "import time; time.sleep(3)"))
-    while not programs():
-        await asyncio.sleep(0.05)
-    pids = " ".join(str(one.pid) for one in children(recursive=True))
-    attempt = (
-        "import os, sys, glob\n"
-        "reached = []\n"
-        "def attempt(name, do):\n"
-        "    try: reached.append((name, do()))\n"
-        "    except (OSError, ValueError): pass\n"
-        "if os.getcwd() != sys.argv[1]:\n"
-        "    attempt('file', lambda: open(sys.argv[1] + '/secret').read())\n"
-        "    attempt('folder', lambda: os.listdir(sys.argv[1]))\n"
-        "    attempt('folders', lambda: os.listdir(os.path.dirname(os.path.dirname(sys.argv[1]))))\n"
-        "for pid in map(int, sys.argv[2].split()):\n"
-        "    for name in ('environ', 'mem', 'root', 'cwd', 'fd'):\n"
-        "        attempt(name, lambda: os.open(f'/proc/{pid}/{name}', os.O_RDONLY))\n"
-        "    if pid > 64: attempt('kill', lambda: os.kill(pid, 9))\n"
-        "print([one for one in reached])"
-    )
-    assert (await lab.must(id, attempt, where.strip(), pids)) == "[]\n"
-    assert (await running).passed
-    assert (await lab.must(other, "print(open('secret').read())")) == "s3cret\n"
-
-
-@case()
-async def there_is_no_network(lab: Lab) -> None:
-    """Where there are namespaces, loopback within the workspace alone."""
-    id = await lab.new()
-    loopback = "socket.AF_INET, " if lab.level is Level.L1 else ""
-    source = (
-        "import socket\n"
-        f"for family in ({loopback}socket.AF_INET6, socket.AF_NETLINK, socket.AF_PACKET, socket.AF_VSOCK):\n"
-        "    try: socket.socket(family); print(family)\n"
-        "    except OSError: pass\n"
-        "for kind, protocol in ((2, 0), (3, 6), (3, 1), (1, 132), (1, 262)):\n"
-        "    try: socket.socket(socket.AF_INET, kind, protocol); print(kind, protocol)\n"
-        "    except OSError: pass\n"
-    )
-    assert not await lab.must(id, source)
-    with socket.create_server(("127.0.0.1", 0)) as outside:
-        places = [("127.0.0.1", outside.getsockname()[1]), ("127.0.0.1", 80), ("1.1.1.1", 53), ("169.254.169.254", 80)]
-        dial = (
-            f"import socket\nfor place in {places}:\n    try: socket.create_connection(place, 2); print(place)\n"
-            "    except OSError: pass"
-        )
-        assert not await lab.must(id, dial)
-
-
-@dataclass
-class Caller:
-    """The caller of an exec with a relay: answers what it is sent by `answer`, and takes it if it `takes`. `most`: open
-    at a time."""
-
-    answer: Callable[[bytes], list[bytes]]
-    takes: bool = True
-    open: set[int] = field(default_factory=set)
-    most: int = 0
-    bytes: int = 0
-    queue: asyncio.Queue[Relayed | None] = field(default_factory=asyncio.Queue)
-
-    async def pieces(self) -> AsyncIterator[Relayed]:
-        while piece := await self.queue.get():
-            yield piece
-
-    def take(self, piece: Relayed) -> None:
-        (self.open.discard if piece.closed else self.open.add)(piece.connection)
-        self.most, self.bytes = max(self.most, len(self.open)), self.bytes + len(piece.data)
-        if piece.data and self.takes:
-            self.queue.put_nowait(Relayed(piece.connection, taken_bytes=len(piece.data)))
-            for data in self.answer(piece.data):
-                self.queue.put_nowait(Relayed(piece.connection, data))
-
-
-async def relayed(lab: Lab, id: str, source: str, caller: Caller, seconds: float = 20) -> Done:
-    command = Command(("python", "-c", source), wall_time=timedelta(seconds=seconds), relay=True)
-    out = {False: b"", True: b""}
-    async for event in lab.workspaces.exec(id, command, caller.pieces(), "me"):
-        if isinstance(event, Relayed):
-            caller.take(event)
-        elif isinstance(event, Output):
-            out[event.error] += event.data
-        else:
-            return Done(event, out[False].decode(), out[True].decode())
-    raise AssertionError("no exit")
-
-
-_DIAL = "import os, socket, time, threading\ndef dial(): return socket.create_connection(('127.0.0.1', 80), 5)\n"
-
-
-@case()
-async def a_relay_carries_connections(lab: Lab) -> None:
-    """No more than a side may have on the way: this caller does not wait for what was taken."""
-    id, caller = await lab.new(), Caller(lambda data: [data.upper()])
-    talk = (
-        "c = dial()\nc.sendall(b'a' * 100_000)\nn = 0\n"
-        "while d := c.recv(65536) if n < 100_000 else b'': n += len(d)\nprint(n)"
-    )
-    if lab.level is Level.L1:
-        refused = await lab.refuses(relayed(lab, id, talk, caller), FailedPrecondition)
-        assert "no network of its own" in refused.message
-        return
-    echo = "t = threading.Thread(target=lambda: c.sendall(b'a' * 100_000)); t.start()\n"
-    done = await relayed(lab, id, _DIAL + talk.replace("c.sendall(b'a' * 100_000)\n", echo), caller)
-    assert done.out == "100000\n", done
-    assert caller.bytes == 100_000
-    other = await lab.new()
-    assert "ConnectionRefused" in (await lab.python(other, _DIAL + "dial()")).err
-
-
-@case(Level.L2)
-async def a_relay_is_closed_by_its_caller(lab: Lab) -> None:
-    id, caller = await lab.new(), Caller(lambda _: [])
-    caller.queue.put_nowait(None)
-    assert "Error" in (await relayed(lab, id, _DIAL + "dial().send(b'x'); dial().recv(1)[0]", caller)).err
-
-
-@case(Level.L2)
-async def a_relay_has_so_many_connections(lab: Lab) -> None:
-    id, caller = await lab.new(), Caller(lambda data: [data])
-    many = (
-        "kept = []\n"
-        "try:\n    while len(kept) < 500: kept.append(socket.socket()); kept[-1].settimeout(0.2); "
-        "kept[-1].connect(('127.0.0.1', 80))\n"
-        "except OSError: pass\n"
-        "for one in kept: one.close()\n"
-        "c = dial()\nc.send(b'x')\nprint(c.recv(1))"
-    )
-    done = await relayed(lab, id, _DIAL + many, caller)
-    assert done.out == "b'x'\n", done
-    assert 0 < caller.most <= 32
-
-
-@case(Level.L2)
-async def a_relay_holds_so_many_bytes(lab: Lab) -> None:
-    """Also where the caller takes nothing, and where the program takes nothing of a caller that sends without end."""
-    id, caller = await lab.new(), Caller(lambda _: [], takes=False)
-    flood = (
-        "c = dial()\nc.settimeout(0.5)\nn = 0\n"
-        "try:\n    while True: n += c.send(bytes(65536))\n"
-        "except OSError: print(n < 2 << 20)"
-    )
-    assert (await relayed(lab, id, _DIAL + flood, caller)).out == "True\n"
-    assert caller.bytes <= 128 << 10
-    caller = Caller(lambda _: [bytes(1 << 16)] * 64)
-    deaf = "c = dial()\nc.send(b'x')\ntime.sleep(0.5)\nn = 0\nwhile some := c.recv(65536): n += len(some)\nprint(n)"
-    done = await relayed(lab, id, _DIAL + deaf.replace("while some", "c.settimeout(5)\nwhile some"), caller)
-    assert not done.out or int(done.out) < 1 << 20, done
-
-
-@case(Level.L2)
-async def a_relay_ends_with_its_exec(lab: Lab) -> None:
-    id, caller = await lab.new(keep=True), Caller(lambda data: [data])
-    daemon = (
-        "kept = dial()\nif os.fork() == 0:\n    os.setsid()\n    found = []\n    time.sleep(0.5)\n"
-        "    try: kept.send(b'x'); found.append(kept.recv(1))\n    except OSError: found.append('cut')\n"
-        "    try: dial(); found.append('open')\n    except OSError: found.append('refused')\n"
-        "    open('found', 'w').write(str(found))\n    os._exit(0)\n"
-    )
-    assert (await relayed(lab, id, _DIAL + daemon, caller)).passed
-    look = "import os, time\nwhile not os.path.exists('found'): time.sleep(0.05)\nprint(open('found').read())"
-    assert (await lab.must(id, look)) in ("['cut', 'refused']\n", "[b'', 'refused']\n")
-    assert (await relayed(lab, id, _DIAL + "c = dial(); c.send(b'x'); print(c.recv(1))", caller)).out == "b'x'\n"
-
-
-@case(Level.L2)
-async def a_relay_cannot_be_taken_over(lab: Lab) -> None:
-    id, caller = await lab.new(), Caller(lambda data: [data])
-    take = (
-        "found = []\nfor place in (('127.0.0.1', 80), ('0.0.0.0', 80), ('127.0.0.2', 80)):\n"
-        "    s = socket.socket(); s.setsockopt(1, 2, 1)\n"
-        "    try: s.setsockopt(1, 15, 1); s.bind(place); s.listen(); found.append(place)\n    except OSError: pass\n"
-        "for level, option in ((6, 31), (6, 19), (0, 64), (0, 1)):\n"
-        "    try: s.setsockopt(level, option, b'tls\\0'); found.append(option)\n"
-        "    except PermissionError: pass\n"
-        "print(found)"
-    )
-    assert (await relayed(lab, id, _DIAL + take, caller)).out == "[]\n"
-
-
-@case(Level.L2)
-async def sockets_cost_their_memory(lab: Lab) -> None:
-    id = await lab.new(limits=WorkspaceLimits(timedelta(seconds=60), 96 * MIB, 32, 16 * MIB))
-    fill = (
-        "import socket, time\ns = socket.create_server(('127.0.0.1', 4000), backlog=64)\nkept = []\n"
-        "while len(kept) < 900:\n    a = socket.create_connection(('127.0.0.1', 4000)); b, _ = s.accept()\n"
-        "    a.setblocking(False); kept += [a, b]\n"
-        "    try:\n        while True: a.send(bytes(65536))\n    except BlockingIOError: pass\n"
-        "time.sleep(5)"
-    )
-    assert (await lab.python(id, fill)).exit.end is ExecEnd.MEMORY
-
-
-@case()
-async def a_result_cannot_be_forged(lab: Lab) -> None:
-    id = await lab.new()
-    source = (
-        "import os, signal, struct, json\n"
-        "said = json.dumps({'end': 'exited', 'status': 0, 'cpu': 0, 'wall': 0, 'said': '', 'usage': {}}).encode()\n"
-        "for data in (said, struct.pack('!I', len(said)) + said, struct.pack('=idq', 0, 0, 0)):\n"
-        "    for number in range(3, 1024):\n"
-        "        try: os.write(number, data)\n"
-        "        except OSError: pass\n"
-        "for pid in (1, os.getppid()):\n"
-        "    for number in (9, 19, 17, 10):\n"
-        "        try: os.kill(pid, number)\n"
-        "        except OSError: pass\n"
-        "os._exit(42)"
-    )
-    for _ in range(2):
-        done = await lab.python(id, source)
-        assert (done.exit.status, done.exit.end, done.exit.reason, done.out) == (42, ExecEnd.EXITED, "", ""), done
-
-
-@case(Level.L2)
-async def a_killer_of_all_forges_nothing(lab: Lab) -> None:
-    id, stop = await lab.new(keep=True), "while True:\n    try: os.kill(-1, 19)\n    except OSError: pass"
-    await lab.must(id, _DAEMON.format(f"time.sleep(1); exec({stop!r})"))
-    await asyncio.sleep(1.5)
-    try:
-        done = await lab.python(id, "print('mine')", wall_time=timedelta(seconds=2))
-        assert done.exit.end in (ExecEnd.WALL, ExecEnd.EXITED), done
-        await asyncio.wait_for(lab.read(id, "."), 3)
-    except (TimeoutError, ResourceExhausted, InvalidArgument):
-        pass  # what it holds up is its own
-    assert (await lab.must(await lab.new(), "print(1)")) == "1\n"
-
-
-@case()
-async def a_cancelled_exec_ends_and_the_workspace_stays(lab: Lab) -> None:
-    id = await lab.new()
-    running = asyncio.create_task(lab.python(id, "open('a', 'w').close()\nwhile True: pass"))
-    while not programs():
-        await asyncio.sleep(0.05)
-    await asyncio.sleep(0.3)
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
-    assert not programs()
-    assert (await lab.must(id, "import os; print(os.listdir())")) == "['a']\n"
-
-
-@case()
-async def nothing_survives_delete_or_the_lease(lab: Lab) -> None:
-    for lease in (LEASE, timedelta(seconds=1)):
-        id = await lab.new(lease)
-        running = asyncio.create_task(lab.python(id, "while True: pass"))
-        while not programs():
-            await asyncio.sleep(0.05)
-        if lease is LEASE:
-            await lab.workspaces.delete(id, "me")
-        else:
-            await asyncio.sleep(1)
-            await lab.workspaces.sweep()
-        await lab.refuses(running, NotFound)
-        assert not await lab.settle()
-        await lab.refuses(lab.python(id, "print(1)"), NotFound)
-        await lab.refuses(lab.workspaces.renew(id, LEASE, "me"), NotFound)
-
-
-@case()
-async def a_lost_keeper_takes_all_along(lab: Lab) -> None:
-    id = await lab.new(limits=WorkspaceLimits(timedelta(seconds=60), MOST // 2, 32, MOST // 2))
-    await lab.must(id, "print(1)")
-    (nursery,) = children()
-    for victim in nursery.children():
-        victim.send_signal(signal.SIGKILL)
-    lost = await lab.refuses(lab.python(id, "print(1)"), NotFound)
-    assert "was lost" in lost.message
-    assert not await lab.settle()
-    await lab.new(limits=WorkspaceLimits(timedelta(seconds=60), MOST // 2, 32, MOST // 2))  # its room is free again
-
-
-@case()
-async def a_lost_nursery_takes_all_along_and_another_comes(lab: Lab) -> None:
-    id = await lab.new()
-    running = asyncio.create_task(lab.python(id, "while True: pass"))
-    while not programs():
-        await asyncio.sleep(0.05)
-    for nursery in children():
-        nursery.kill()
-    await lab.refuses(running, NotFound)
-    assert not await lab.settle()
-    assert (await lab.must(await lab.new(), "print(1)")) == "1\n"
-
-
-@case()
-async def the_node_has_a_bound(lab: Lab) -> None:
-    half = WorkspaceLimits(timedelta(seconds=60), MOST // 4, 32, MOST // 4)
-    first = await lab.new(limits=half)
-    await lab.new(limits=half)
-    refused = await lab.refuses(lab.new(), ResourceExhausted)
-    assert isinstance(refused, ResourceExhausted)
-    assert refused.retry_after
-    await lab.workspaces.delete(first, "me")
-    await lab.new()
-
-
-@case()
-async def others_see_nothing(lab: Lab) -> None:
-    id = await lab.new()
-    asked = [
-        lab.workspaces.get(id, "you"), lab.workspaces.renew(id, LEASE, "you"), lab.workspaces.delete(id, "you"),
-        anext(lab.workspaces.exec(id, Command(("true",)), _chunks(), "you")),
-        lab.workspaces.write(id, "", _chunks(), "you"), anext(lab.workspaces.read(id, ["."], "you")),
-    ]  # fmt: skip
-    for one in asked:
-        await lab.refuses(one, NotFound)
-    assert not (await lab.workspaces.page(0, "", "you")).items
-
-
-if __name__ == "__main__":
-    if "--deny-namespaces" in sys.argv:
-        weaker.deny(weaker.UNSHARE, weaker.MOUNT)
-    asyncio.run(main())
