@@ -91,6 +91,19 @@ def test_a_dockerfile_that_needs_an_image_is_refused(folder: Path, text: str, na
     assert words in refused.value.violations[0].description
 
 
+def test_an_image_may_be_held_to_its_digest(folder: Path) -> None:
+    (folder / "environment/Dockerfile").write_text(f"FROM python:3.12.7-slim@sha256:{'1c' * 32}\nCOPY . /app/")
+    assert "app/numbers.json" in read(folder).environment
+
+
+@pytest.mark.parametrize(
+    ("flag", "mode"), [("755", 0o755), ("0644", 0o644), ("+x", 0o755), ("u+rwx", 0o755), ("a-x", 0o644), ("600", 0o644)]
+)
+def test_modes_of_copies(folder: Path, flag: str, mode: int) -> None:
+    (folder / "environment/Dockerfile").write_text(f"FROM python:3.12\nCOPY --chmod={flag} numbers.json /app/")
+    assert read(folder).environment["app/numbers.json"].mode == mode
+
+
 def test_a_runtime_stands_for_an_image(folder: Path) -> None:
     (folder / "environment/Dockerfile").write_text("FROM ubuntu:24.04\nRUN apt-get install x\nWORKDIR /work\nCOPY . .")
     (folder / "task.toml").write_text('[metadata.ratchet]\nruntime = "numpy"')

@@ -7,7 +7,7 @@ Whatever else changes files (RUN, --from, an URL) is refused, unless the task fo
 import json
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from posixpath import basename, join, normpath
@@ -21,7 +21,7 @@ ROOTS = ("app", "data", "testbed", "tmp", "work", "workspace")
 OWN = ".ratchet"
 """The judge's own folder in its workspace."""
 _MOST_LINES = 200
-_PYTHON = re.compile(r"(docker\.io/)?(library/)?python:3(\.\d+)*(-[a-z0-9.-]+)?$")
+_PYTHON = re.compile(r"(docker\.io/)?(library/)?python:3(\.\d+)*(-[a-z0-9.-]+)?(@sha256:[0-9a-f]{64})?$")
 _NOTHING_TO_DO = {
     "CMD", "ENTRYPOINT", "EXPOSE", "HEALTHCHECK", "LABEL", "MAINTAINER", "SHELL", "STOPSIGNAL", "USER", "VOLUME",
 }  # fmt: skip
@@ -146,10 +146,15 @@ def _copied(rest: str, context: Mapping[str, File], built: Built, where: str) ->
         for path, inner in matched.items():
             to = join(base, inner) if inner else join(base, basename(path)) if into or base == built.workdir else base
             found[to] = context[path]
-    executable: Callable[[File], File] = lambda file: file  # noqa: E731
-    if any(flag.startswith("--chmod") and ("+x" in flag or "7" in flag or "5" in flag) for flag in flags):
-        executable = lambda file: replace(file, mode=0o755)  # noqa: E731
-    return {path: executable(file) for path, file in found.items()}
+    return {path: replace(file, mode=0o755) for path, file in found.items()} if _are_executable(flags) else found
+
+
+def _are_executable(flags: list[str]) -> bool:
+    """True if a --chmod, as an octal number or in letters, makes the files so."""
+    for mode in (flag.partition("=")[2] for flag in flags if flag.startswith("--chmod=")):
+        if int(mode, 8) & 0o111 if re.fullmatch("[0-7]{3,4}", mode) else re.search("[+=][rw]*x", mode):
+            return True
+    return False
 
 
 def _matched(context: Mapping[str, File], name: str) -> dict[str, str]:
