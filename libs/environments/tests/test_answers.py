@@ -1,9 +1,6 @@
 """Answers that are compared with the right ones: the words here, mathematics in a sandbox-service of its own."""
 
-import os
-import subprocess
-import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
@@ -19,7 +16,6 @@ from ratchet_kit.client import channel, wait_healthy
 from ratchet_kit.errors import Unavailable, Unimplemented
 from ratchet_problems import AnswerTest, Problem
 from ratchet_problems.answer_program import answered, final, is_right
-from ratchet_testing.ports import free_port
 
 
 def problem(*accepted: str, references: tuple[str, ...] = ()) -> Problem:
@@ -118,18 +114,6 @@ async def test_what_cannot_be_compared_is_no_wrong_answer() -> None:
             await judge(CodeEnvironment(executor), Task.of(problem("42")), "42")
 
 
-@pytest.fixture(scope="module")
-def target() -> Iterator[str]:
-    port = free_port()
-    settings = {"RATCHET_SANDBOX_PORT": str(port), "RATCHET_SANDBOX_METRICS_PORT": "0"}
-    process = subprocess.Popen([sys.executable, "-m", "sandbox_service.main"], env=os.environ | settings)
-    try:
-        yield f"127.0.0.1:{port}"
-    finally:
-        process.terminate()
-        process.wait(timeout=30)
-
-
 @asynccontextmanager
 async def judging(target: str) -> AsyncIterator[CodeEnvironment]:
     await wait_healthy(target, timedelta(seconds=60))
@@ -185,8 +169,8 @@ HOSTILE = ["9**9**9", "$1000000000!$", "$" + "{" * 5000 + "$", "(" * 9000, "\\bo
 
 
 @pytest.mark.integration
-async def test_mathematics_is_compared_in_the_sandbox(target: str) -> None:
-    async with judging(target) as environment:
+async def test_mathematics_is_compared_in_the_sandbox(sandbox_target: str) -> None:
+    async with judging(sandbox_target) as environment:
         for accepted, text in RIGHT:
             assert (await judge(environment, Task.of(problem(accepted)), text)).grade.passed, (accepted, text)
         for accepted, text in WRONG:
@@ -197,8 +181,8 @@ async def test_mathematics_is_compared_in_the_sandbox(target: str) -> None:
 
 
 @pytest.mark.integration
-async def test_a_hostile_answer_is_a_wrong_one(target: str) -> None:
-    async with judging(target) as environment:
+async def test_a_hostile_answer_is_a_wrong_one(sandbox_target: str) -> None:
+    async with judging(sandbox_target) as environment:
         for text in HOSTILE:
             grade = (await judge(environment, Task.of(problem("7")), text)).grade
             assert grade.verdict in ("FAILED", "TIME_LIMIT", "MEMORY_LIMIT"), (text[:40], grade)
@@ -206,8 +190,8 @@ async def test_a_hostile_answer_is_a_wrong_one(target: str) -> None:
 
 
 @pytest.mark.integration
-async def test_a_solution_is_tried_as_references_are(target: str) -> None:
-    async with judging(target) as environment:
+async def test_a_solution_is_tried_as_references_are(sandbox_target: str) -> None:
+    async with judging(sandbox_target) as environment:
         right = problem("42", references=("6 x 7 = 42\n#### 42",))
         assert not (await preflight(environment, Task.of(right))).fault
         wrong = problem("42", references=("6 x 7 = 41\n#### 41",))

@@ -1,9 +1,6 @@
 """Task folders judged by a sandbox-service of its own, as `ratchet tasks` does, and attacked."""
 
-import os
-import subprocess
-import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -18,7 +15,6 @@ from ratchet_environments.folders.tree import File
 from ratchet_environments.folders.work import Work
 from ratchet_environments.workspaces import Workspaces
 from ratchet_kit.client import channel, wait_healthy
-from ratchet_testing.ports import free_port
 
 from . import planted
 
@@ -26,18 +22,6 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
 EXAMPLES = Path(__file__).parents[3] / "examples/tasks"
 BY_NAME = {attack.name: attack for attack in ATTACKS}
-
-
-@pytest.fixture(scope="module")
-def target() -> Iterator[str]:
-    port = free_port()
-    settings = {"RATCHET_SANDBOX_PORT": str(port), "RATCHET_SANDBOX_METRICS_PORT": "0"}
-    process = subprocess.Popen([sys.executable, "-m", "sandbox_service.main"], env=os.environ | settings)
-    try:
-        yield f"127.0.0.1:{port}"
-    finally:
-        process.terminate()
-        process.wait(timeout=30)
 
 
 @asynccontextmanager
@@ -51,40 +35,40 @@ async def served(target: str) -> AsyncIterator[Workspaces]:
         yield workspaces
 
 
-async def test_examples_hold_and_others_are_made(target: str, tmp_path: Path) -> None:
-    async with served(target) as workspaces:
+async def test_examples_hold_and_others_are_made(sandbox_target: str, tmp_path: Path) -> None:
+    async with served(sandbox_target) as workspaces:
         found = await check_all(verify, workspaces, [*find([EXAMPLES]), *planted.make(tmp_path, 2)], lambda *_: None)
     assert not [(one.name, one.fault) for one in found if not one.holds]
 
 
-async def test_a_solution_that_fails_and_a_task_that_is_done_do_not_hold(target: str, tmp_path: Path) -> None:
+async def test_a_solution_that_fails_and_a_task_that_is_done_do_not_hold(sandbox_target: str, tmp_path: Path) -> None:
     wrong, done, broken = planted.make(tmp_path, 3)
     (wrong / "solution/solve.sh").write_text("true")
     (done / "tests/test.sh").write_text("echo 1 > /logs/verifier/reward.txt")
     (broken / "solution/solve.sh").write_text("echo no; exit 3")
-    async with served(target) as workspaces:
+    async with served(sandbox_target) as workspaces:
         faults = [one.fault for one in await check_all(verify, workspaces, [wrong, done, broken], lambda *_: None)]
     assert [fault.split(":")[0] for fault in faults] == [
         "the solution does not pass", "an agent that does nothing passes", "solution/solve.sh ends with status 3",
     ]  # fmt: skip
 
 
-async def test_known_holes_are_found_by_name(target: str, tmp_path: Path) -> None:
-    async with served(target) as workspaces:
+async def test_known_holes_are_found_by_name(sandbox_target: str, tmp_path: Path) -> None:
+    async with served(sandbox_target) as workspaces:
         for path, name in planted.make_holes(tmp_path).items():
             found = await audit(workspaces, path, [BY_NAME[name]])
             assert [win.attack.name for win in found.wins] == [name], found
 
 
-async def test_no_attack_wins(target: str, tmp_path: Path) -> None:
-    async with served(target) as workspaces:
+async def test_no_attack_wins(sandbox_target: str, tmp_path: Path) -> None:
+    async with served(sandbox_target) as workspaces:
         found = await check_all(audit, workspaces, planted.make(tmp_path, 2), lambda *_: None)
     assert all(one.holds and one.attempts == len(ATTACKS) for one in found), found
 
 
-async def test_attacks_run_to_their_end(target: str, tmp_path: Path) -> None:
+async def test_attacks_run_to_their_end(sandbox_target: str, tmp_path: Path) -> None:
     folder = read(planted.make(tmp_path, 2)[1])
-    async with served(target) as workspaces:
+    async with served(sandbox_target) as workspaces:
         for attack in ATTACKS:
             async with start(workspaces, folder) as workspace:
                 script = attack.script("/tmp/app", ["/tmp/app/sorted.json"], ["/tests/wanted.json"])
@@ -93,18 +77,18 @@ async def test_attacks_run_to_their_end(target: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.full
-async def test_two_hundred_exploits_win_nothing_and_every_solution_passes(target: str, tmp_path: Path) -> None:
+async def test_two_hundred_exploits_win_nothing_and_every_solution_passes(sandbox_target: str, tmp_path: Path) -> None:
     paths = planted.make(tmp_path, 12)
-    async with served(target) as workspaces:
+    async with served(sandbox_target) as workspaces:
         found = await check_all(audit, workspaces, paths, lambda *_: None)
     assert sum(one.attempts for one in found) >= 200
     assert not [one for one in found if not one.holds]
 
 
-async def test_a_forgeable_reward_is_none_unless_asked_for(target: str, tmp_path: Path) -> None:
+async def test_a_forgeable_reward_is_none_unless_asked_for(sandbox_target: str, tmp_path: Path) -> None:
     folder = read(next(iter(planted.make_holes(tmp_path))))
     assert folder.judge is Judge.PROCESS
-    async with served(target) as workspaces:
+    async with served(sandbox_target) as workspaces:
         async with start(workspaces, folder) as workspace:
             await solve(workspace, folder)
             work = await declared(workspace, folder)
@@ -114,7 +98,7 @@ async def test_a_forgeable_reward_is_none_unless_asked_for(target: str, tmp_path
         assert (asked.reward, asked.forgeable) == (1.0, True)
 
 
-async def test_the_program_runs_where_neither_tests_nor_reward_are(target: str, tmp_path: Path) -> None:
+async def test_the_program_runs_where_neither_tests_nor_reward_are(sandbox_target: str, tmp_path: Path) -> None:
     """It says what it sees: the judge compares with nothing."""
     (path,) = planted.make(tmp_path, 1)
     (path / "tests/test.sh").write_text(
@@ -123,7 +107,7 @@ async def test_the_program_runs_where_neither_tests_nor_reward_are(target: str, 
         "subject get /app /tmp/back && test -e /tmp/back/app/line.py && echo 1 > /logs/verifier/reward.txt\n"
     )
     seen = "import glob; print(glob.glob('/tests/*'), glob.glob('/logs/verifier/*') + glob.glob('/tmp/.ratchet/*'))"
-    async with served(target) as workspaces:
+    async with served(sandbox_target) as workspaces:
         judged = await judge(workspaces, read(path), Work({"app/line.py": File(seen.encode())}))
     assert judged.reward == 1.0, judged
 
@@ -138,11 +122,11 @@ async def test_the_program_runs_where_neither_tests_nor_reward_are(target: str, 
     ],
 )
 async def test_tests_that_do_not_end_by_themselves_give_nothing(
-    target: str, tmp_path: Path, test: str, reason: str
+    sandbox_target: str, tmp_path: Path, test: str, reason: str
 ) -> None:
     path = planted.make(tmp_path, 2)[1]
     (path / "tests/test.sh").write_text(test)
     (path / "task.toml").write_text('[verifier]\ntimeout_sec = 3\n[metadata.ratchet]\njudge = "files"')
-    async with served(target) as workspaces:
+    async with served(sandbox_target) as workspaces:
         judged = await judge(workspaces, read(path), Work())
     assert (judged.reward, judged.reason) == (0.0, reason)

@@ -1,10 +1,6 @@
 """Every reference, before the judge that counts: a sandbox-service of its own."""
 
 import asyncio
-import os
-import subprocess
-import sys
-from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
@@ -16,25 +12,12 @@ from ratchet_environments.programs import program_for
 from ratchet_environments.sandbox import GrpcSandbox
 from ratchet_kit.client import channel, wait_healthy
 from ratchet_problems import NAMES, load
-from ratchet_testing.ports import free_port
 
 pytestmark = pytest.mark.integration
 
 BATCH = 64
 UNDER_WAY = 4
 LIMITS = Limits(cpu_time=timedelta(seconds=5))
-
-
-@pytest.fixture(scope="module")
-def sandbox_target() -> Iterator[str]:
-    port = free_port()
-    settings = {"RATCHET_SANDBOX_PORT": str(port), "RATCHET_SANDBOX_METRICS_PORT": "0"}
-    process = subprocess.Popen([sys.executable, "-m", "sandbox_service.main"], env=os.environ | settings)
-    try:
-        yield f"127.0.0.1:{port}"
-    finally:
-        process.terminate()
-        process.wait(timeout=30)
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "composed/demonstrations"])

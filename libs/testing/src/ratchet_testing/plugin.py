@@ -15,6 +15,7 @@ from ratchet_testing.gateway import ScriptedGateway, scripted_gateway
 from ratchet_testing.postgres import CannotStart, fresh_database, postgres_server
 from ratchet_testing.redis_server import redis_server
 from ratchet_testing.s3_server import BUCKET, s3_server
+from ratchet_testing.sandbox import sandbox_service
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -40,6 +41,13 @@ async def redis_client(redis_url: str) -> AsyncIterator[redis.asyncio.Redis]:
     await client.flushall()
     yield client
     await client.aclose()
+
+
+@pytest.fixture(scope="module")
+def sandbox_target() -> Iterator[str]:
+    """host:port of a sandbox-service that only these tests use; it may still be starting."""
+    with sandbox_service() as target:
+        yield target
 
 
 @pytest.fixture(scope="session", autouse=True)
