@@ -112,6 +112,24 @@ async def test_the_program_runs_where_neither_tests_nor_reward_are(sandbox_targe
     assert judged.reward == 1.0, judged
 
 
+async def test_tests_of_harbors_template_run_by_the_runtimes_packages(sandbox_target: str, tmp_path: Path) -> None:
+    """They fetch uv, and run a module by it with packages that it is to bring."""
+    path = planted.make(tmp_path, 2)[1]
+    (path / "tests/test.sh").write_text(
+        "apt-get update; curl -LsSf https://example.com/uv/install.sh | sh\nsource $HOME/.local/bin/env\n"
+        "uvx --with x==1 -p 3.13 --no-cache-dir unittest test_state && uv run --with x unittest test_state\n"
+        "if [ $? -eq 0 ]; then echo 1 > /logs/verifier/reward.txt; else echo 0 > /logs/verifier/reward.txt; fi\n"
+        "command -v pytest; uv pip install x\n"
+    )
+    async with served(sandbox_target) as workspaces:
+        found = await verify(workspaces, path)
+        nothing = await judge(workspaces, read(path), Work())
+    assert found.holds, found.fault
+    assert nothing.reward == 0.0
+    assert "/.ratchet/bin/pytest\n" in nothing.output
+    assert "uv pip: a workspace has no network" in nothing.output
+
+
 @pytest.mark.parametrize(
     ("test", "reason"),
     [

@@ -162,7 +162,9 @@ def _refuse_what_needs_more(path: Path, toml: "_Table") -> None:
 
 
 def _name(toml: "_Table", path: Path) -> str:
-    name = toml.table("task").text("name", path.resolve().name)
+    name = toml.table("task").text(
+        "name", re.sub("^[^A-Za-z0-9]+|[^A-Za-z0-9._-]", "-", path.resolve().name).strip("-")
+    )
     if not _NAME.match(name):
         raise invalid("task.toml: task.name", f"{name[:120]!r} is no name: letters, digits, '.', '_', '-', one '/'")
     return name

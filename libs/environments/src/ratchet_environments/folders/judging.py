@@ -15,6 +15,7 @@ from ratchet.sandbox.v1 import workspace_pb2 as pb
 from ratchet_environments.folders.dockerfile import OWN
 from ratchet_environments.folders.folder import Judge, TaskFolder
 from ratchet_environments.folders.subject import Subject, room, run_with
+from ratchet_environments.folders.tools import commands
 from ratchet_environments.folders.tree import MOST_BYTES, File, packed, unpacked
 from ratchet_environments.folders.work import Work, clean, untouched
 from ratchet_environments.workspaces import Done, Workspace, Workspaces
@@ -24,7 +25,10 @@ PASSES = 1.0
 """Reward from which on a task is solved."""
 _OUTPUT_BYTES = 16 << 20
 _SHOWN = 2000
-_COMMAND = 'export PYTHONPATH="/tests${PYTHONPATH:+:$PYTHONPATH}" && exec bash /tests/test.sh'
+_TOOLS = f"{OWN}/bin"
+_COMMAND = (
+    f'export PATH="/tmp/{_TOOLS}:$PATH" PYTHONPATH="/tests${{PYTHONPATH:+:$PYTHONPATH}}" && exec bash /tests/test.sh'
+)
 _FOLDERS = ("logs/verifier", "logs/agent", "logs/artifacts", f"{OWN}/home")
 _GIT = {
     "core.hooksPath": "/dev/null", "core.fsmonitor": "false", "core.pager": "cat", "safe.bareRepository": "explicit",
@@ -137,7 +141,7 @@ def _judges_files(folder: TaskFolder) -> dict[str, File]:
     settings = {f"tests/{name}" for name in ("pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg")}
     pinned = {} if settings & set(folder.tests) else {"tests/pytest.ini": File(b"[pytest]\n")}
     own = resources.files("ratchet_environments.folders").joinpath("subject_command.py").read_bytes()
-    return {**pinned, **folder.tests, f"{OWN}/subject_command.py": File(own)}
+    return {**pinned, **folder.tests, **commands(_TOOLS), f"{OWN}/subject_command.py": File(own)}
 
 
 async def _test(workspace: Workspace, folder: TaskFolder, subject: Subject | None) -> Done:

@@ -1,0 +1,33 @@
+"""Commands that tests are written with, by the packages of the judge's runtime: a workspace has no network to fetch
+them by, and a runtime no commands."""
+
+from collections.abc import Mapping
+
+from ratchet_environments.folders.tree import File
+
+_PYTEST = """#!/bin/bash
+exec python -P -m pytest "$@"
+"""
+_UVX = """#!/bin/bash
+# Runs a module of the runtime; what it would fetch must be there.
+while [[ $1 == -* ]]; do
+  case $1 in
+    --with | -w | --from | --python | -p | --index | --index-url | --with-requirements) shift 2 ;;
+    *) shift ;;
+  esac
+done
+exec python -P -m "$@"
+"""
+_UV = """#!/bin/bash
+if [[ $1 != run ]]; then
+  echo "uv $1: a workspace has no network: name a runtime that has the packages in task.toml" >&2
+  exit 2
+fi
+exec "$(dirname "$0")/uvx" "${@:2}"
+"""
+
+
+def commands(folder: str) -> Mapping[str, File]:
+    """Below a folder, which must be on the PATH."""
+    texts = {"pytest": _PYTEST, "uvx": _UVX, "uv": _UV}
+    return {f"{folder}/{name}": File(text.encode(), 0o755) for name, text in texts.items()}
