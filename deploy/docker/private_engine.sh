@@ -1,6 +1,6 @@
 # A Docker engine and images to build from, for a machine that has neither and reaches no image registry. Sourced by
-# compose_test.sh and kube_test.sh; needs root on a Debian. engine_start and engine_images FOLDER export DOCKER_HOST,
-# BASE_IMAGE, HEAVY_BASE_IMAGE, REDIS_IMAGE, POSTGRES_IMAGE, S3_IMAGE and BUILD_NETWORK; engine_stop ends what it started.
+# compose_test.sh and kube_test.sh; needs root on a Debian. engine_start and engine_images FOLDER NAME... export DOCKER_HOST,
+# BASE_IMAGE, HEAVY_BASE_IMAGE, BUILD_NETWORK and NAME_IMAGE of each stand-in; engine_stop ends what it started.
 # engine_services builds the images of the six services in any engine.
 #
 # The caller's pip settings go into the local base image only, never into a Dockerfile: PIP_CERT (the bundle of a

@@ -57,8 +57,7 @@ def _judge(command: list[str]) -> int:
     server.listen(128)
     with open(os.dup(1), "wb") as out, open(os.dup(0), "rb") as answers:
         threading.Thread(target=_serve, args=(server, out, answers), daemon=True).start()
-        environment = os.environ | {"PATH": f"{_HOME}/bin:{os.environ['PATH']}"}
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=2, env=environment, check=False)
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=2, check=False)
         sys.stdout.flush()
         os._exit(done.returncode if done.returncode >= 0 else 128 - done.returncode)
 
