@@ -44,6 +44,25 @@ async def test_what_a_job_cannot_begin_without_ends_the_run_too(world: World, ru
 
 
 @pytest.mark.timeout(900)  # two jobs
+async def test_a_run_of_two_engines_is_one_of_one_engine(world: World, run_spec: Any) -> None:
+    spec, reports = run_spec(steps=6, validate_every=6), world.reports
+    await world.finish(world.job(spec, name="one"))
+    made, scores = reports.policy_ids(), reports.scores()
+    reports.forget()
+
+    two = world.job(replace(spec, resources=replace(spec.resources, engines=2)), name="two")
+    async with (
+        world.second_node() as (node, both),
+        world.running(two.model_copy(update={"rollout_target": both})) as job,
+    ):
+        async with asyncio.timeout(PATIENCE.total_seconds()):
+            await node.learns(updates=4)
+        await reports.until(job, lambda now: now.ending is not None)
+    assert (reports.ending, reports.faults, reports.attempts()) == ("", 0, [1] * 6)
+    assert (reports.policy_ids(), reports.scores()) == (made, scores)
+
+
+@pytest.mark.timeout(900)  # two jobs
 async def test_a_run_that_loses_one_of_two_engines_ends_as_one_of_one_engine(world: World, run_spec: Any) -> None:
     spec, reports = run_spec(steps=6, validate_every=6), world.reports
     await world.finish(world.job(spec, name="one"))

@@ -119,6 +119,13 @@ class RolloutNode:
     group: ProcessGroup
     target: str
 
+    async def learns(self, updates: int) -> None:
+        """Returns when it has taken as many updates of weights."""
+        engine = connect(self.target)
+        while not any(one.weight_updates >= updates for one in await engine.all()):
+            await asyncio.sleep(0.02)
+        await engine.close()
+
     async def generates(self) -> None:
         """Returns when it makes completions."""
         engine = connect(self.target)
