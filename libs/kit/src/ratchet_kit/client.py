@@ -143,8 +143,8 @@ class _Defaults:
 class _Channel(grpc.aio.Channel):
     """A channel whose calls have defaults. No interceptors: each of grpc.aio's costs a call a task and 0.1 ms.
 
-    A channel of gRPC keeps its certificates and its addresses: when others lie in their files, or names are to be looked
-    up again, calls go over a new one. The old one stays open for the calls that are under way.
+    A channel of gRPC keeps its certificates and its addresses: when others lie in their files, or names are to be
+    looked up again, calls go over a new one. The old one stays open for the calls that are under way.
     """
 
     def __init__(
