@@ -66,7 +66,7 @@ def episode(
     logs.configure("ratchet", "WARNING")
     with refusing():
         ports = control.running_state(Home.default()).ports
-        task, harness = folder.read(path), Harness(tuple(command), read_tree(files, str(files)) if files else {})
+        task, harness = folder.read(path), Harness(tuple(command), read_tree(files, f"{files}/") if files else {})
         targets = {name: f"127.0.0.1:{port}" for name, port in ports.items()}
         sampling = Sampling(temperature=temperature)
         found = asyncio.run(_run(targets, task, harness, model, sampling, forgeable=forgeable))
