@@ -11,7 +11,7 @@ from ratchet_environments.folders.folder import TaskFolder, read
 from ratchet_environments.folders.tree import File
 from ratchet_environments.workspaces import Workspaces
 from ratchet_episodes import Episode, Harness, run
-from ratchet_kit.client import channel, wait_healthy
+from ratchet_kit.client import wait_healthy
 from ratchet_kit.errors import InvalidArgument, Unavailable
 from ratchet_policies import ChatPrompt, Delta, Sampling
 from ratchet_problems import Message
@@ -63,12 +63,11 @@ class Hiccup(MemoryEngine):
 @asynccontextmanager
 async def served(target: str) -> AsyncIterator[Workspaces]:
     await wait_healthy(target, timedelta(seconds=60))
-    async with channel(target) as door:
-        workspaces = Workspaces(door, "me")
-        async with workspaces.open() as workspace:
-            if "private-root" not in workspace.made.isolation_layers:
-                pytest.skip("this machine has no namespaces: task folders need L2")
-        yield workspaces
+    workspaces = Workspaces(target, "me")
+    async with workspaces.open() as workspace:
+        if "private-root" not in workspace.made.isolation_layers:
+            pytest.skip("this machine has no namespaces: task folders need L2")
+    yield workspaces
 
 
 def task() -> TaskFolder:

@@ -14,8 +14,8 @@ def chosen(ref: DatasetRef, dataset: pb.Dataset, *, pairs: bool = False, folders
         raise FailedPrecondition(f"{version} holds the rows of a public benchmark: name it {dataset.name}")
     if dataset.card.folders and not folders:
         raise FailedPrecondition(
-            f"{version} holds task folders, which nothing is trained or measured on yet: `ratchet tasks verify "
-            f"{version}` checks them"
+            f"{version} holds task folders, and no problems: evaluations measure a command on them (`ratchet "
+            "evaluate ... -- COMMAND`), and nothing is trained on them yet"
         )
     if folders and not dataset.card.folders:
         raise FailedPrecondition(f"{version} holds no task folders")

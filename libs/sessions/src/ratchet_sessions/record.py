@@ -3,12 +3,28 @@
 from dataclasses import asdict
 from typing import Any
 
+from ratchet_problems import Message
 from ratchet_sessions.session import Call, Failed, Session
+
+_MOST_TEXT = 64 << 10
 
 
 def to_json(session: Session) -> dict[str, Any]:
     """Calls with their messages, tools, token ids and log-probs; where branches begin; and what failed."""
     return {"calls": [_call(call) for call in session.calls], "failed": [_failed(one) for one in session.failed]}
+
+
+def as_text(session: Session) -> str:
+    """The last call with all that it goes on from, for people; the end of it, where it is long."""
+    if not session.calls:
+        return ""
+    last = session.calls[-1]
+    return "\n\n".join(map(_said, (*last.question.messages, last.answer)))[-_MOST_TEXT:]
+
+
+def _said(message: Message) -> str:
+    calls = "".join(f"\n{call.name}({call.arguments})" for call in message.tool_calls)
+    return f"{message.role}: {message.content}{calls}"
 
 
 def _call(call: Call) -> dict[str, Any]:

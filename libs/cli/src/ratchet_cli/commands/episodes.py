@@ -13,7 +13,7 @@ import typer
 
 from ratchet.registry.v1 import registry_pb2 as pb
 from ratchet.registry.v1 import registry_pb2_grpc
-from ratchet_cli.commands.options import refusing
+from ratchet_cli.commands.options import HarnessFiles, refusing
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import JsonFlag, print_fields, print_json, say
 from ratchet_client import address
@@ -41,12 +41,7 @@ def episode(
     path: Annotated[Path, typer.Argument(help="Task folder.")],
     command: Annotated[list[str], typer.Argument(help="Command that works on it, after --.")],
     model: Annotated[str, typer.Option(help="Model that answers: starter, starter@2, starter:champion or a folder.")],
-    files: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder of the command's own files: /tmp/harness in the workspace.", exists=True, file_okay=False
-        ),
-    ] = None,
+    files: HarnessFiles = None,
     temperature: Annotated[float, typer.Option(help="Temperature of all answers.", min=0, max=2)] = 1.0,
     forgeable: Annotated[
         bool, typer.Option("--forgeable", help="Give a reward that the program could have written, as well.")
@@ -96,7 +91,7 @@ async def _run(
     forgeable: bool,
 ) -> Episode:
     async with AsyncExitStack() as stack:
-        workspaces = Workspaces(await stack.enter_async_context(client.channel(targets["sandbox"])))
+        workspaces = Workspaces(targets["sandbox"])
         fleet = await stack.enter_async_context(Fleet.of(targets["rollout"]))
         spec = await _spec(model, targets["registry"])
         seat = await stack.enter_async_context(_seat(fleet, spec, sampling))

@@ -18,7 +18,6 @@ from ratchet_cli.terminal.output import JsonFlag, print_json, print_table, say
 from ratchet_environments.folders import checks
 from ratchet_environments.folders.checks import Checked
 from ratchet_environments.workspaces import Workspaces
-from ratchet_kit import client
 
 app = typer.Typer(help="Task folders in Harbor's form: check and attack them.", no_args_is_help=True)
 
@@ -64,9 +63,8 @@ def _check(
 async def _checked(
     do: Callable[[Workspaces, Path], Awaitable[Checked]], doing: str, paths: list[Path], target: str, *, quiet: bool
 ) -> list[Checked]:
-    async with client.channel(target) as channel:
-        with counting(doing, quiet=quiet, of="tasks") as tell:
-            return await checks.check_all(do, Workspaces(channel), paths, tell)
+    with counting(doing, quiet=quiet, of="tasks") as tell:
+        return await checks.check_all(do, Workspaces(target), paths, tell)
 
 
 def _print(found: list[Checked]) -> None:
