@@ -270,11 +270,11 @@ class Played:
 
     reward: float
     reason: str
-    """Of the verdict."""
+    """The verdict's."""
     forgeable: bool
     """The program could have written the reward."""
     said: str
-    """What the program and the model said, for people: the last way through its calls."""
+    """Messages of the program and the model, for people: the last way through its calls."""
     calls: int
     """Answers of the model."""
     tokens: int
