@@ -74,6 +74,10 @@ def test_what_attempts_used_adds_up_and_one_before_there_were_prices_has_no_cost
     assert total([USED, USED]).cost is None
 
 
+def test_usage_of_twice_as_much_work_has_no_cost_of_the_prices_of_before():
+    assert priced(USED, PRICES).times(0.5).times(2) == USED
+
+
 def test_usage_goes_over_the_wire():
     for usage in (USED, priced(USED, PRICES), Usage(cost=0.0, currency="EUR")):
         assert usage_from_proto(usage_to_proto(usage)) == usage

@@ -47,6 +47,12 @@ def test_a_run_says_its_budget_and_what_it_may_cost():
     assert "and 61.50 EUR for its steps" in run_words.memory(run)
 
 
+def test_a_forecast_says_its_cost_or_else_its_time():
+    used = usage_words.used(usage())
+    assert usage_words.expected(usage(4.1)) == f"about 4.10 EUR, {used}"
+    assert usage_words.expected(usage()) == f"about 2 h 0 min, {used}"
+
+
 def test_a_turn_costs_what_its_run_and_its_evaluations_do_and_so_much_a_point():
     assert usage_words.together([usage(4.0), usage(), usage(1.0)], 0.025) == "5.00 EUR, 2.00 EUR for each point gained"
     assert usage_words.together([usage(4.0)], -0.1) == "4.00 EUR"

@@ -46,6 +46,18 @@ class Usage:
             other.currency or self.currency,
         )
 
+    def times(self, factor: float) -> "Usage":
+        """As much for each part of it, without a cost: prices may be others."""
+        return Usage(
+            self.gpu_time * factor,
+            self.cpu_time * factor,
+            self.sandbox_time * factor,
+            round(self.prompt_tokens * factor),
+            round(self.completion_tokens * factor),
+            self.wall_time * factor,
+            self.wait_time * factor,
+        )
+
 
 def total(parts: Iterable[Usage]) -> Usage:
     return sum(parts, Usage())

@@ -24,6 +24,12 @@ def cost(usage: pb.Usage, budget: float | None = None, answers: int = 0) -> str:
     return money(usage.cost, usage.currency) + (f" of {budget:g}" if budget is not None else "") + each
 
 
+def expected(usage: pb.Usage) -> str:
+    """A forecast: its cost where there are prices, its time, and what it uses."""
+    price = money(usage.cost, usage.currency) if usage.HasField("cost") else ""
+    return ", ".join(filter(None, ["about " + (price or duration(_seconds(usage.wall_time))), used(usage)]))
+
+
 def together(usages: Iterable[pb.Usage], gained: float) -> str:
     """The sum of their costs, and its part for each percentage point of the `gained` share; empty without prices."""
     priced = [one for one in usages if one.HasField("cost")]

@@ -82,6 +82,12 @@ export function cost(usage, budget, answers) {
   return `${money(usage.cost, usage.currency)}${budget ? ` of ${budget}` : ""}${each}`;
 }
 
+// A forecast: the cost where there are prices, or else the time, and what is used.
+export function expected(usage) {
+  if (!usage) return "";
+  return [`about ${cost(usage) || span(seconds(usage.wall_time))}`, used(usage)].filter(Boolean).join(", ");
+}
+
 export const clock = (text) => (text ? new Date(text).toLocaleString() : "");
 
 // An enum's value in words: "STATE_ROLLED_BACK" with the prefix "STATE_" is "rolled back".
