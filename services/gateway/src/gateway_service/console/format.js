@@ -82,6 +82,15 @@ export function cost(usage, budget, answers) {
   return `${money(usage.cost, usage.currency)}${budget ? ` of ${budget}` : ""}${each}`;
 }
 
+// The sum of several costs, and its part for each percentage point of the gained share.
+export function together(usages, gained) {
+  const priced = usages.filter((usage) => usage?.cost != null);
+  if (!priced.length) return "";
+  const [whole, { currency }] = [priced.reduce((sum, usage) => sum + usage.cost, 0), priced.at(-1)];
+  const each = gained > 0 ? `, ${money(whole / (100 * gained), currency)} for each point gained` : "";
+  return money(whole, currency) + each;
+}
+
 // A forecast: the cost where there are prices, or else the time, and what is used.
 export function expected(usage) {
   if (!usage) return "";
