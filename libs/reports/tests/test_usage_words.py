@@ -27,6 +27,11 @@ def test_usage_is_said_in_its_units():
         "0.90 GPU-hours, 12 min 3 s of CPU, 8 s of CPU in the sandbox, 12,000 tokens in, 34,000 out"
     )
     assert usage_words.waiting(usage()) == "30% of 2 h 0 min waiting for samples"
+    watched = usage()
+    watched.gpu_watched_time.FromTimedelta(timedelta(minutes=50))
+    assert "0.90 GPU-hours (0% busy), " in usage_words.used(watched)
+    watched.gpu_busy_time.FromTimedelta(timedelta(minutes=31))
+    assert "0.90 GPU-hours (62% busy), " in usage_words.used(watched)
     assert (usage_words.used(pb.Usage()), usage_words.waiting(pb.Usage())) == ("", "")
 
 

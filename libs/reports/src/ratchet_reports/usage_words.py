@@ -44,12 +44,18 @@ def used(usage: pb.Usage) -> str:
     """Devices, processors, sandbox and tokens; empty before anything is known."""
     gpu, cpu, sandbox = (_seconds(one) for one in (usage.gpu_time, usage.cpu_time, usage.sandbox_time))
     words = [
-        f"{gpu / _HOURS:.2f} GPU-hours" if gpu else "",
+        f"{gpu / _HOURS:.2f} GPU-hours{_busy(usage)}" if gpu else "",
         f"{duration(cpu)} of CPU" if cpu else "",
         f"{duration(sandbox)} of CPU in the sandbox" if sandbox else "",
         f"{usage.prompt_tokens:,} tokens in, {usage.completion_tokens:,} out" if usage.prompt_tokens else "",
     ]
     return ", ".join(filter(None, words))
+
+
+def _busy(usage: pb.Usage) -> str:
+    """Mean use of the GPUs; empty where nobody measured it."""
+    watched = _seconds(usage.gpu_watched_time)
+    return f" ({_seconds(usage.gpu_busy_time) / watched:.0%} busy)" if watched else ""
 
 
 def waiting(usage: pb.Usage) -> str:

@@ -62,12 +62,17 @@ export function used(usage) {
     ? `${count(usage.prompt_tokens)} tokens in, ${count(usage.completion_tokens)} out`
     : "";
   const parts = [
-    time(usage?.gpu_time, "GPU"),
+    time(usage?.gpu_time, `GPU${busy(usage)}`),
     time(usage?.cpu_time, "CPU"),
     time(usage?.sandbox_time, "CPU in the sandbox"),
     tokens,
   ];
   return parts.filter(Boolean).join(", ");
+}
+
+function busy(usage) {
+  const watched = seconds(usage?.gpu_watched_time);
+  return watched ? ` (${Math.round((100 * seconds(usage.gpu_busy_time)) / watched)} % busy)` : "";
 }
 
 export function waiting(usage) {
