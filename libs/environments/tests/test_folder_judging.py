@@ -14,7 +14,7 @@ from ratchet_environments.folders.judging import declared, judge, solve, start
 from ratchet_environments.folders.tree import File
 from ratchet_environments.folders.work import Work
 from ratchet_environments.workspaces import Workspaces
-from ratchet_kit.client import channel, wait_healthy
+from ratchet_kit.client import wait_healthy
 
 from . import planted
 
@@ -27,12 +27,11 @@ BY_NAME = {attack.name: attack for attack in ATTACKS}
 @asynccontextmanager
 async def served(target: str) -> AsyncIterator[Workspaces]:
     await wait_healthy(target, timedelta(seconds=60))
-    async with channel(target) as door:
-        workspaces = Workspaces(door, "me")
-        async with workspaces.open() as workspace:
-            if "private-root" not in workspace.made.isolation_layers:
-                pytest.skip("this machine has no namespaces: task folders need L2")
-        yield workspaces
+    workspaces = Workspaces(target, "me")
+    async with workspaces.open() as workspace:
+        if "private-root" not in workspace.made.isolation_layers:
+            pytest.skip("this machine has no namespaces: task folders need L2")
+    yield workspaces
 
 
 async def test_examples_hold_and_others_are_made(sandbox_target: str, tmp_path: Path) -> None:

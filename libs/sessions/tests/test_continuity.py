@@ -13,8 +13,7 @@ from ratchet_policies import ChatPrompt, Sampling, Tool, Tools, joined
 from ratchet_problems import Message
 from ratchet_sessions import Branch, BranchReason, Origin, Question, Session
 from ratchet_testing.chats import FORMS
-
-from .engine import MemoryEngine, call
+from ratchet_testing.memory_engine import MemoryEngine, call
 
 CASES = int(os.environ.get("RATCHET_FUZZ_CASES", "600"))
 TEXTS = ("hello", "日本語", "👩‍💻", "naïve\n\n", "<|im_end|>", "</s><|user|>", '{"a": 1}}', "<tool_call>", " ~", "é́")

@@ -16,8 +16,7 @@ from ratchet_policies import FinishReason, Sampling
 from ratchet_problems import Message
 from ratchet_sessions import BranchReason, Session
 from ratchet_sessions.door import Door, Seat, opened
-
-from .engine import POLICY, MemoryEngine, call
+from ratchet_testing.memory_engine import POLICY, MemoryEngine, call
 
 TOOLS: Any = [{"type": "function", "function": {"name": "run", "parameters": {"type": "object"}}}]
 ASKED: Any = [{"role": "user", "content": "Say 日本語 👩‍💻."}]
@@ -142,7 +141,7 @@ async def test_what_is_no_sample_is_no_call(episode: Episode, lies: str, stream:
         if stream:
             assert [piece async for piece in made]
     assert len(episode.session.calls) == 1
-    assert [one.role for one in episode.session.failed] == ["m"]
+    assert [one.question.role for one in episode.session.failed] == ["m"]
 
 
 async def test_the_episode_draws_the_tokens_and_the_program_says_where_an_answer_ends(episode: Episode) -> None:

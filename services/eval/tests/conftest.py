@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -18,10 +18,13 @@ from eval_service.domain.measuring.load import Loader
 from eval_service.domain.measuring.measurer import Measurer
 from eval_service.domain.measuring.patience import Deadlines, Patience
 from eval_service.domain.measuring.spent import Spent
-from eval_service.domain.ports import Answer, LoadedPolicy, ProblemSet, Put
-from eval_service.domain.spec import Form, ProblemSetRef
-from ratchet_environments import Episode, Limits, Outcome, Task
+from eval_service.domain.ports import Answer, LoadedPolicy, Played, ProblemSet, Put
+from eval_service.domain.spec import Form, Kind, ProblemSetRef
+from ratchet_environments import EnvironmentSpec, Episode, Limits, Outcome, Task
 from ratchet_environments.failures import FailedTest, Failures
+from ratchet_environments.folders import folder as folders
+from ratchet_environments.folders.folder import TaskFolder
+from ratchet_environments.folders.tree import File
 from ratchet_kit.errors import FieldViolation, InvalidArgument, NotFound, RatchetError
 from ratchet_kit.names import AnyModel, Location, RewardRef
 from ratchet_kit.usage import Prices
@@ -74,6 +77,17 @@ class MemorySet:
     def solution(self, problem: Problem, solution: str) -> str:
         return solution
 
+    def folder(self, problem: Problem) -> TaskFolder:
+        files = {"task.toml": "", "instruction.md": problem.prompt, "environment/Dockerfile": "FROM python:3.11"}
+        tree = {path: File(text.encode()) for path, text in (files | {"tests/test.sh": "true"}).items()}
+        return folders.interpret(tree, problem.id)
+
+
+def episode(task: str) -> Played:
+    """Solves the even ones."""
+    second = timedelta(seconds=1)
+    return Played(float(int(task[1:]) % 2 == 0), "reward", False, f"said of {task}", 2, 7, second, 2 * second)
+
 
 class MemoryProblems:
     def __init__(self) -> None:
@@ -83,21 +97,21 @@ class MemoryProblems:
         self.ready = True
         self.notices: Sequence[str] = ()
 
-    async def pin(self, ref: ProblemSetRef) -> ProblemSetRef:
+    async def pin(self, ref: ProblemSetRef, kind: Kind = Kind.TESTED) -> ProblemSetRef:
         return ref
 
     async def use(self, ref: ProblemSetRef, evaluation_id: str) -> None:
         """None of them is the registry's."""
 
-    async def check(self, ref: ProblemSetRef, untested: bool = False) -> Sequence[str]:
+    async def check(self, ref: ProblemSetRef, kind: Kind = Kind.TESTED) -> Sequence[str]:
         if ref.name not in ("basics", "more"):
             raise InvalidArgument(f"no problem set {ref.name!r}")
         return self.notices
 
-    async def load(self, ref: ProblemSetRef, untested: bool = False) -> ProblemSet:
+    async def load(self, ref: ProblemSetRef, kind: Kind = Kind.TESTED) -> ProblemSet:
         return MemorySet(self.problems if ref.name == "basics" else self.more)
 
-    async def load_if_ready(self, ref: ProblemSetRef, untested: bool = False) -> ProblemSet | None:
+    async def load_if_ready(self, ref: ProblemSetRef, kind: Kind = Kind.TESTED) -> ProblemSet | None:
         return await self.load(ref) if self.ready else None
 
 
@@ -133,6 +147,9 @@ class MemoryHost:
         """So many completions are made even while `hang` is not set."""
         self.in_flight = self.most_in_flight = 0
         self.share = EngineShare()
+        self.played: list[tuple[str, tuple[str, ...], Sampling]] = []
+        self.plays: Callable[[str], Played] = episode
+        """A harness's episode, by its task."""
 
     @asynccontextmanager
     async def open(self, model: ResolvedModel, holder: str) -> AsyncIterator[LoadedPolicy]:
@@ -161,6 +178,14 @@ class MemoryPolicy:
 
     async def look(self) -> EngineShare:
         return self._host.share
+
+    async def play(self, environment: EnvironmentSpec, folder: TaskFolder, sampling: Sampling) -> Played:
+        """As `MemoryHost.plays`."""
+        await asyncio.sleep(0)
+        if self._host.faults:
+            raise self._host.faults.pop(0)
+        self._host.played.append((folder.name, environment.command, sampling))
+        return self._host.plays(folder.name)
 
     async def complete(self, prompt: Prompt, sampling: Sampling) -> Answer:
         host = self._host

@@ -30,7 +30,9 @@ def measured_name(evaluation: eval_pb2.Evaluation) -> str:
 
 
 def environment_name(spec: environment_pb2.EnvironmentSpec) -> str:
-    """ "edits, 3 answers at most"; of an empty one, "one answer"."""
+    """ "edits, 3 answers at most", "harness: python agent.py"; of an empty one, "one answer"."""
+    if spec.command:
+        return f"{spec.name}: {' '.join(spec.command)}"
     return f"{spec.name}, {spec.max_turns} answers at most" if spec.name else "one answer"
 
 

@@ -1,6 +1,6 @@
 """Workspaces of a sandbox node, as environments and harnesses use them.
 
-async with Workspaces(channel, "me").open() as workspace:
+async with Workspaces("127.0.0.1:8704", "me").open() as workspace:
     await workspace.write(tar, "work")
     done = await workspace.exec("bash", "-c", "make", folder="work")
     files = await workspace.read("work")
@@ -8,15 +8,14 @@ async with Workspaces(channel, "me").open() as workspace:
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Mapping
-from contextlib import aclosing, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-
-import grpc
 
 from ratchet.sandbox.v1 import workspace_pb2 as pb
 from ratchet.sandbox.v1 import workspace_pb2_grpc
 from ratchet_environments.relay import Relay
+from ratchet_kit import client
 from ratchet_kit.errors import NotFound, RatchetError, ResourceExhausted
 from ratchet_kit.grpc_errors import rpc_errors
 from ratchet_kit.logs import get_logger
@@ -161,12 +160,21 @@ class Workspace:
         with rpc_errors():
             await self._stub.RenewWorkspace(request)
 
+    async def delete(self) -> None:
+        """Best effort: one that stays ends with its lease."""
+        try:
+            with rpc_errors():
+                await self._stub.DeleteWorkspace(pb.DeleteWorkspaceRequest(id=self.id, caller=self._caller))
+        except RatchetError as error:
+            if not isinstance(error, NotFound):
+                log.warning("workspace.not_deleted", id=self.id, reason=error.message)
+
 
 class Workspaces:
-    """WorkspaceService of a node. `channel` is of `ratchet_kit.client.channel`, and stays the caller's to close."""
+    """WorkspaceService of the nodes at `target` (host:port). A workspace is on one of them, and so are its calls."""
 
-    def __init__(self, channel: grpc.aio.Channel, caller: str = "") -> None:
-        self._stub, self._caller = workspace_pb2_grpc.WorkspaceServiceStub(channel), caller
+    def __init__(self, target: str, caller: str = "") -> None:
+        self._target, self._caller = target, caller
 
     @asynccontextmanager
     async def open(
@@ -178,39 +186,38 @@ class Workspaces:
         copy_of: str = "",
     ) -> AsyncIterator[Workspace]:
         """A workspace whose lease is renewed until the context ends, and which is deleted then. Raises as
-        CreateWorkspace does; where the node has no room, after two minutes of trying."""
+        CreateWorkspace does; where no node has room, after two minutes of trying."""
         request = pb.CreateWorkspaceRequest(
             runtime=runtime, limits=limits, keep_processes=keep_processes, copy_of=copy_of, caller=self._caller,
             lease=duration_to_proto(LEASE),
         )  # fmt: skip
-        workspace = Workspace(self._stub, await self._create(request), self._caller)
-        renewing = asyncio.create_task(_renew(workspace))
-        try:
-            yield workspace
-        finally:
-            renewing.cancel()
-            await asyncio.gather(renewing, return_exceptions=True)
-            await asyncio.shield(self._delete(workspace.id))
+        async with AsyncExitStack() as node:
+            workspace = await self._create(request, node)
+            renewing = asyncio.create_task(_renew(workspace))
+            try:
+                yield workspace
+            finally:
+                renewing.cancel()
+                await asyncio.gather(renewing, return_exceptions=True)
+                await asyncio.shield(workspace.delete())
 
-    async def _create(self, request: pb.CreateWorkspaceRequest) -> pb.Workspace:
+    async def _create(self, request: pb.CreateWorkspaceRequest, node: AsyncExitStack) -> Workspace:
+        """`node` closes the channel to the node that made it. One that has no room may be another at the next try."""
         until = asyncio.get_running_loop().time() + _PATIENCE.total_seconds()
         while True:
-            try:
-                with rpc_errors():
-                    return (await self._stub.CreateWorkspace(request)).workspace
-            except ResourceExhausted as error:
-                wait = error.retry_after.total_seconds() if error.retry_after else 1.0
-                if asyncio.get_running_loop().time() + wait > until:
-                    raise
-                await asyncio.sleep(wait)
-
-    async def _delete(self, id: str) -> None:
-        try:
-            with rpc_errors():
-                await self._stub.DeleteWorkspace(pb.DeleteWorkspaceRequest(id=id, caller=self._caller))
-        except RatchetError as error:  # it ends with its lease
-            if not isinstance(error, NotFound):
-                log.warning("workspace.not_deleted", id=id, reason=error.message)
+            async with AsyncExitStack() as tried:
+                channel = await tried.enter_async_context(client.channel(self._target, to_one=True))
+                stub = workspace_pb2_grpc.WorkspaceServiceStub(channel)
+                try:
+                    with rpc_errors():
+                        made = (await stub.CreateWorkspace(request)).workspace
+                    node.push_async_exit(tried.pop_all())
+                    return Workspace(stub, made, self._caller)
+                except ResourceExhausted as error:
+                    wait = error.retry_after.total_seconds() if error.retry_after else 1.0
+                    if asyncio.get_running_loop().time() + wait > until:
+                        raise
+            await asyncio.sleep(wait)
 
 
 async def _renew(workspace: Workspace) -> None:

@@ -24,9 +24,10 @@ METADATA_OF = {
 """Ids that follow a request from service to service: their names in the log and in the metadata."""
 
 # gRPC makes at most five attempts, and spreads each wait between 0.8 and 1.2 of what is said here: about 3 s in all.
-# Where a name has several addresses, calls go to them in turn.
-_SERVICE_CONFIG = {
-    "loadBalancingConfig": [{"round_robin": {}}],
+# Where a name has several addresses, calls go to them in turn, or all to one of them.
+_IN_TURN: dict[str, Any] = {"round_robin": {}}
+_TO_ONE: dict[str, Any] = {"pick_first": {"shuffleAddressList": True}}
+_SERVICE_CONFIG: dict[str, Any] = {
     "methodConfig": [
         {
             "name": [{}],
@@ -41,7 +42,6 @@ _SERVICE_CONFIG = {
     ],
 }
 _OPTIONS = [
-    ("grpc.service_config", json.dumps(_SERVICE_CONFIG)),
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.keepalive_time_ms", 30_000),
@@ -59,16 +59,18 @@ def channel(
     timeout: timedelta = timedelta(seconds=30),
     stream_timeout: timedelta = timedelta(hours=1),
     retries: bool = True,
+    to_one: bool = False,
 ) -> grpc.aio.Channel:
     """A channel to `target` (host:port). Close it, or use it in `async with`. Calls go in turn to all the addresses
-    that a name has.
+    that a name has; `to_one`: to one of them, chosen by chance, as long as it answers.
 
     With `retries`, calls that fail with UNAVAILABLE before a reply are sent again, up to four times. A call made
     without a timeout gets `timeout`, or `stream_timeout` where the reply is a stream. Each carries the services' token,
     and goes over TLS where that is set: see `access`, which raises FailedPrecondition. Errors are `grpc.RpcError`;
     within `grpc_errors.rpc_errors()` they are those of `ratchet_kit.errors`.
     """
-    options = [*_OPTIONS, ("grpc.enable_retries", int(retries))]
+    config = _SERVICE_CONFIG | {"loadBalancingConfig": [_TO_ONE if to_one else _IN_TURN]}
+    options = [*_OPTIONS, ("grpc.service_config", json.dumps(config)), ("grpc.enable_retries", int(retries))]
     return _Channel(partial(_open, target, options), _Defaults(timeout, stream_timeout))
 
 

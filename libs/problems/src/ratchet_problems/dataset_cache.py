@@ -2,6 +2,7 @@
 
 <RATCHET_HOME>/datasets/mine@1/train.parquet         a version never changes, so its name is enough
 <RATCHET_HOME>/datasets/chats@1/train.pairs.parquet  pairs, which may have to be forgotten
+<RATCHET_HOME>/datasets/tasks@1/train.tasks.tar      task folders
 """
 
 from collections.abc import Iterator
@@ -23,6 +24,11 @@ def cached(ref: DatasetRef) -> Path:
 def cached_pairs(ref: DatasetRef) -> Path:
     """The same for a split of pairs."""
     return cached(ref).with_suffix(".pairs.parquet")
+
+
+def cached_tasks(ref: DatasetRef) -> Path:
+    """The same for a split of task folders."""
+    return cached(ref).with_suffix(".tasks.tar")
 
 
 def versions_of_pairs() -> Iterator[DatasetRef]:

@@ -17,7 +17,7 @@ from ratchet_kit.errors import DataLoss, NotFound
 from ratchet_kit.grpc_errors import rpc_errors
 from ratchet_kit.logs import get_logger
 from ratchet_kit.names import DatasetRef
-from ratchet_problems.dataset_cache import cached, cached_pairs, folder, is_here, versions_of_pairs
+from ratchet_problems.dataset_cache import cached, cached_pairs, cached_tasks, folder, is_here, versions_of_pairs
 from ratchet_problems.dataset_splits import chosen
 
 log = get_logger(__name__)
@@ -57,6 +57,18 @@ class Datasets:
             os.utime(cached_pairs(pinned))
         else:
             await self._download(pinned, split, cached_pairs(pinned))
+        return pinned
+
+    async def fetch_tasks(self, ref: DatasetRef) -> DatasetRef:
+        """As `fetch`, of a data set of task folders: `ratchet_environments.folders.sets` reads them."""
+        if ref.number is not None and ref.split and cached_tasks(ref).is_file():
+            os.utime(cached_tasks(ref))
+            return ref
+        dataset = await self._get(ref)
+        split = chosen(ref, dataset, folders=True)
+        pinned = DatasetRef(dataset.name, dataset.number, split.name)
+        if not cached_tasks(pinned).is_file():
+            await self._download(pinned, split, cached_tasks(pinned))
         return pinned
 
     async def forget(self) -> None:
@@ -140,7 +152,7 @@ def _forget(ref: DatasetRef) -> None:
 def _make_room(new: Path) -> None:
     """Deletes the longest unused until all are below MOST_BYTES; never the new one."""
     there: Sequence[tuple[float, int, Path]] = [
-        (found.st_mtime, found.st_size, path) for path in folder().glob("*/*.parquet") for found in [path.stat()]
+        (found.st_mtime, found.st_size, path) for path in folder().glob("*/[!.]*") for found in [path.stat()]
     ]
     left = sum(size for _, size, _ in there)
     for _, size, path in sorted(there):

@@ -5,13 +5,20 @@ from ratchet_kit.errors import FailedPrecondition, NotFound
 from ratchet_kit.names import DatasetRef
 
 
-def chosen(ref: DatasetRef, dataset: pb.Dataset, *, pairs: bool = False) -> pb.DatasetSplit:
+def chosen(ref: DatasetRef, dataset: pb.Dataset, *, pairs: bool = False, folders: bool = False) -> pb.DatasetSplit:
     """The split that is named, or the only one. Raises NotFound, with those that there are; FailedPrecondition where
-    several are and none is named, for a version that is not READY, for a benchmark's rows, and for one of pairs where
-    problems are wanted, or the reverse."""
+    several are and none is named, for a version that is not READY, for a benchmark's rows, and for one of pairs or of
+    task folders where problems are wanted, or the reverse."""
     version = f"{dataset.name}@{dataset.number}"
     if dataset.card.edition:
         raise FailedPrecondition(f"{version} holds the rows of a public benchmark: name it {dataset.name}")
+    if dataset.card.folders and not folders:
+        raise FailedPrecondition(
+            f"{version} holds task folders, which nothing is trained or measured on yet: `ratchet tasks verify "
+            f"{version}` checks them"
+        )
+    if folders and not dataset.card.folders:
+        raise FailedPrecondition(f"{version} holds no task folders")
     if dataset.card.pairs and not pairs:
         raise FailedPrecondition(f"{version} holds pairs, which DPO and reward models learn from, and no problems")
     if pairs and not dataset.card.pairs:

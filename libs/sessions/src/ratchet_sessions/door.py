@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import cast
 
 from starlette.exceptions import HTTPException
@@ -22,7 +22,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from ratchet_kit.errors import InvalidArgument, NotFound, RatchetError, Unauthenticated
+from ratchet_kit.errors import InvalidArgument, NotFound, Unauthenticated, Unimplemented
 from ratchet_kit.http_server import HttpServer, while_connected
 from ratchet_kit.ids import new_id
 from ratchet_kit.times import Clock, SystemClock
@@ -47,7 +47,7 @@ from ratchet_sessions.doors.conversations import text_of
 from ratchet_sessions.doors.openai_requests import ChatRequest
 from ratchet_sessions.doors.openai_writer import Writer as ChatWriter
 from ratchet_sessions.doors.responses_requests import ResponsesRequest
-from ratchet_sessions.session import Branch, BranchReason, Origin, Question, Session
+from ratchet_sessions.session import Branch, BranchReason, Failed, Origin, Question, Session
 
 _GRACE = timedelta(seconds=2)
 
@@ -182,8 +182,8 @@ class Door:
         made: defaultdict[int, list[Completion]] = defaultdict(list)
         prompt_ids: Sequence[int] = ()
         recorded = False
+        origin = self._session.origin(question)
         try:
-            origin = self._session.origin(question)
             async with aclosing(self._deltas(seat, question, origin, wanted)) as deltas:
                 async for origin, delta in deltas:
                     made[delta.completion.index].append(delta.completion)
@@ -200,8 +200,7 @@ class Door:
                     yield Piece(0, AnswerDelta(id, question.role, delta))
         except BaseException as error:
             if not recorded:
-                reason = error.message if isinstance(error, RatchetError) else "the program left amid the answer"
-                self._session.fail(question.role, reason, begin, self._clock.now())
+                self._session.fail(_failed(question, error, begin, self._clock.now()))
             raise
 
     async def _deltas(
@@ -250,6 +249,12 @@ async def _whole(pieces: AsyncGenerator[Piece]) -> Answer:
     completions = tuple(joined(made[index]) for index in sorted(made))
     delta = first.delta
     return WholeAnswer(first.id, first.version, Generation(completions, delta.policy_id, delta.prompt_tokens))
+
+
+def _failed(question: Question, error: BaseException, begin: datetime, end: datetime) -> Failed:
+    left = not isinstance(error, Exception)
+    reason = "the program left amid the answer" if left else str(error) or type(error).__name__
+    return Failed(question, reason, not left and not isinstance(error, InvalidArgument | Unimplemented), begin, end)
 
 
 def _drawn(seat: Sampling, program: Sampling) -> Sampling:

@@ -95,8 +95,10 @@ class Call:
 class Failed:
     """A call without an answer: no sample, and no verdict about the policy."""
 
-    role: str
+    question: Question
     reason: str
+    is_fault: bool
+    """The platform's: the program asked for what is offered, and stayed."""
     start_time: datetime
     end_time: datetime
 
@@ -184,10 +186,15 @@ class Session:
         self.calls.append(call)
         return call
 
-    def fail(self, role: str, reason: str, start_time: datetime, end_time: datetime) -> None:
+    def fail(self, failed: Failed) -> None:
         """Keeps what failed, as far as there is room."""
         if len(self.calls) + len(self.failed) < MAX_CALLS:
-            self.failed.append(Failed(role, reason, start_time, end_time))
+            self.failed.append(failed)
+
+    @property
+    def lost(self) -> list[Failed]:
+        """Faults of the platform that the program met: those whose question was not answered later, asked again."""
+        return [one for one in self.failed if one.is_fault and not any(_again(one, call) for call in self.calls)]
 
     @property
     def branches(self) -> Mapping[int, Branch]:
@@ -217,6 +224,10 @@ class Session:
             sampled[place] = [call.index] * len(call.token_ids)
             log_probs[place] = call.log_probs
         return Path(tuple(call.index for call in way), last.ids, tuple(sampled), tuple(log_probs))
+
+
+def _again(failed: Failed, call: Call) -> bool:
+    return call.start_time >= failed.end_time and call.question == failed.question
 
 
 def _offered(question: Question) -> tuple[Tool, ...]:

@@ -40,9 +40,11 @@ class Difference:
 @contextmanager
 def files(client: Client, dataset: pb.Dataset, *splits: str) -> Iterator[Mapping[str, Path]]:
     """Its tables, by split, as long as the context lasts: all, or those of `splits`. Raises UsageError for the rows of
-    a benchmark and for pairs, ApiError, Unreachable, OSError."""
+    a benchmark, for task folders and for pairs, ApiError, Unreachable, OSError."""
     if dataset.card.edition:
         raise UsageError(f"{dataset.name} is a public benchmark: its rows are no problems yet")
+    if dataset.card.folders:
+        raise UsageError(f"{dataset.name} holds task folders, and no problems: make another version of other folders")
     if dataset.card.pairs:
         raise UsageError(f"{dataset.name} holds pairs, and no problems: make its splits before you add it")
     with tempfile.TemporaryDirectory(prefix="ratchet-data-") as folder:

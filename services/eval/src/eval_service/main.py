@@ -46,6 +46,7 @@ from ratchet_environments.executor import Executor
 from ratchet_environments.named import environment_of
 from ratchet_environments.rewarded import RewardedEnvironment
 from ratchet_environments.sandbox import GrpcSandbox
+from ratchet_environments.workspaces import Workspaces
 from ratchet_kit import client, server, streams
 from ratchet_kit.allowed_sources import Places
 from ratchet_kit.names import RewardRef
@@ -121,7 +122,8 @@ async def provision(
         models = models or GrpcModelSource(registry, places)
         if host is None:
             fleet = Fleet.of(settings.rollout_target, generate_timeout=GENERATE_TIMEOUT)
-            host = EnginePolicyHost(await stack.enter_async_context(fleet), LOAD_TIMEOUT)
+            workspaces = Workspaces(settings.sandbox_target, "eval")
+            host = EnginePolicyHost(await stack.enter_async_context(fleet), LOAD_TIMEOUT, workspaces=workspaces)
         sandbox = GrpcSandbox(await channel(settings.sandbox_target), caller="eval")
         executor = await stack.enter_async_context(Executor(sandbox))
         code = CodeEnvironment(executor, forgeable=True)

@@ -30,6 +30,7 @@ from registry_service.adapters.sql.gates import SqlGateStore
 from registry_service.adapters.sql.models import SqlModelStore
 from registry_service.adapters.sql.rewards import SqlRewardStore
 from registry_service.adapters.sql.versions import SqlVersionStore
+from registry_service.adapters.task_files import FsspecTaskFiles
 from registry_service.domain.aliases import Aliases
 from registry_service.domain.copies import Copies, Uploads
 from registry_service.domain.datasets import Datasets
@@ -123,8 +124,9 @@ async def provision(
         copies = Copies(stores.versions, artifacts, events, name, clock, settings.lease)
         gate_worker = GateWorker(stores, evaluations, sketches, name, clock, settings.lease)
         pairs = PairWork(stores.datasets, dataset_files, FsspecPairFiles(datasets_url), clock)
+        tasks = FsspecTaskFiles(datasets_url)
         examinations = Examinations(
-            stores.datasets, dataset_files, sketches, stores.findings, pairs, name, clock, settings.lease
+            stores.datasets, dataset_files, sketches, stores.findings, pairs, tasks, name, clock, settings.lease
         )
         allowed = [name.strip() for name in settings.licences.split(",") if name.strip()]
         datasets = Datasets(stores.datasets, dataset_files, queues.datasets, clock, allowed)

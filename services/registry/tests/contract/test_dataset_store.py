@@ -11,7 +11,7 @@ from ratchet_kit.errors import Aborted, AlreadyExists, FailedPrecondition, Failu
 from ratchet_kit.names import DatasetRef
 from ratchet_kit.sql import Database
 from registry_service.adapters.sql.datasets import SqlDatasetStore
-from registry_service.domain.dataset import Card, Check, Content, Dataset, DatasetSpec, Progress, State, Upload
+from registry_service.domain.dataset import Card, Check, Content, Dataset, DatasetSpec, Part, Progress, State, Upload
 from registry_service.domain.ports import Stores
 
 from ..conftest import NOW
@@ -161,6 +161,20 @@ async def test_a_content_that_another_version_has_stays(store: SqlDatasetStore) 
     first, other = await ready(store), await ready(store, "other")
     assert (await store.delete(first.ref, force=False))[1] == []
     assert (await store.delete(other.ref, force=False))[1] == ["a" * 64]
+
+
+async def test_a_part_that_another_version_has_stays(store: SqlDatasetStore) -> None:
+    made = []
+    for name, own in (("mine", "b"), ("other", "c")):
+        ref = (await add(store, name)).ref
+        await store.change(ref, lambda it: it.written("train", 0, 3).claim("w", NOW, LEASE))
+        content = Content(3, "a" * 64, 1, parts=(Part("d" * 64, 2), Part(own * 64, 1)))
+        made.append(await store.change(ref, lambda it, of=content: it.complete("w", {"train": of}, LATER)))
+    assert await store.get(made[0].ref) == made[0]
+    assert await store.unused([it * 64 for it in "abcd"]) == ["a" * 64]
+    assert await store.unused([it * 64 for it in "bcd"], made[0].ref) == ["b" * 64]
+    assert (await store.delete(made[0].ref, force=False))[1] == ["b" * 64]
+    assert (await store.delete(made[1].ref, force=False))[1] == ["c" * 64, "d" * 64]
 
 
 async def test_a_content_is_read_once_it_is_ready(store: SqlDatasetStore) -> None:

@@ -10,6 +10,8 @@ import pytest
 
 from ratchet.registry.v1 import dataset_pb2 as pb
 from ratchet.registry.v1 import dataset_pb2_grpc
+from ratchet_environments.folders import sets
+from ratchet_environments.folders.folder import find, read
 from ratchet_kit.client import channel
 from ratchet_kit.errors import AlreadyExists, DataLoss, FailedPrecondition, InvalidArgument, NotFound
 from ratchet_kit.grpc_errors import rpc_errors
@@ -28,6 +30,7 @@ from ..unit.test_pair_work import jsonl as jsonl_of
 
 pytestmark = pytest.mark.integration
 __all__ = ["world"]
+EXAMPLES = Path(__file__).parents[4] / "examples/tasks"
 MIB = 1 << 20
 PROBLEMS = load("composed/test", limit=5)
 
@@ -91,6 +94,28 @@ async def test_what_cannot_be_fetched_says_why(
     assert await datasets.rows("mbpp", "v2") is None
     assert await datasets.rows("nothing") is None
     assert await datasets.rows("bad") is None
+
+
+async def test_task_folders_are_fetched_once_and_are_no_problems(
+    world: World, door: grpc.aio.Channel, home: Path, tmp_path: Path
+) -> None:
+    file, datasets = sets.write({"train": find([EXAMPLES])}, tmp_path)["train"], Datasets(door)
+    await world.add({"train": file.read_bytes()}, "tasks", part=MIB, folders=True)
+    await world.add({"train": content(tmp_path / "set.jsonl")})
+    for fetch in (datasets.fetch, datasets.fetch_pairs):
+        with pytest.raises(
+            FailedPrecondition, match="tasks@1 holds task folders, which nothing is trained or measured"
+        ):
+            await fetch(DatasetRef("tasks"))
+    with pytest.raises(FailedPrecondition, match="mine@1 holds no task folders"):
+        await sets.fetch(datasets, DatasetRef("mine"))
+    assert files_below(home) == []
+    found = await sets.fetch(datasets, DatasetRef("tasks"))
+    assert list(found) == [read(path) for path in find([EXAMPLES])]
+    (kept,) = files_below(home)
+    os.utime(kept, (1, 1))
+    await sets.fetch(datasets, DatasetRef("tasks", 1, "train"))
+    assert kept.stat().st_mtime > 1, "what is used lately stays longest"
 
 
 async def test_a_damaged_content_is_never_kept(

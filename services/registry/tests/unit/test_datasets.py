@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,6 +26,7 @@ from registry_service.adapters.dataset_files import FsspecDatasetFiles, _look
 from registry_service.adapters.pair_files import FsspecPairFiles
 from registry_service.adapters.sql.datasets import SqlDatasetStore
 from registry_service.adapters.sql.findings import SqlFindingStore
+from registry_service.adapters.task_files import FsspecTaskFiles
 from registry_service.domain.dataset import Card, Check, Dataset, DatasetSpec, Progress, State, Upload
 from registry_service.domain.datasets import Datasets
 from registry_service.domain.examinations import Examinations
@@ -49,17 +51,15 @@ class World:
     root: Path
     parts: tuple[DatasetStore, DatasetFiles, MemoryQueue, ManualClock]
 
-    async def create(
-        self, files: Mapping[str, bytes], name: str = "mine", edition: str = "", pairs: bool = False
-    ) -> Dataset:
+    async def create(self, files: Mapping[str, bytes], name: str = "mine", **card: Any) -> Dataset:
         uploads = {split: Upload(len(data), hashlib.sha256(data).hexdigest()) for split, data in files.items()}
-        return await self.datasets.create(DatasetSpec(name, Card(edition=edition, pairs=pairs), uploads), "")
+        return await self.datasets.create(DatasetSpec(name, Card(**card), uploads), "")
 
     async def add(
-        self, files: Mapping[str, bytes], name: str = "mine", edition: str = "", part: int = 100, pairs: bool = False
+        self, files: Mapping[str, bytes], name: str = "mine", edition: str = "", part: int = 100, **card: Any
     ) -> Dataset:
         """READY or FAILED."""
-        dataset = await self.create(files, name, edition, pairs)
+        dataset = await self.create(files, name, edition=edition, **card)
         for split, data in files.items():
             for offset in range(0, len(data), part):
                 ref = DatasetRef(dataset.name, dataset.number, split)
@@ -90,7 +90,8 @@ async def world(sqlite_url: str, tmp_path: Path, clock: ManualClock) -> AsyncIte
         queue = MemoryQueue()
         findings = SqlFindingStore(database)
         pairs = PairWork(store, files, FsspecPairFiles(str(tmp_path / "files")), clock)
-        examinations = Examinations(store, files, sketches, findings, pairs, "w", clock, timedelta(seconds=30))
+        tasks = FsspecTaskFiles(str(tmp_path / "files"))
+        examinations = Examinations(store, files, sketches, findings, pairs, tasks, "w", clock, timedelta(seconds=30))
         worker = Worker(queue, examinations, clock, timing=FAST)
         parts = store, files, queue, clock
         yield World(Datasets(*parts), Findings(store, findings, files, clock), worker, tmp_path / "files", parts)

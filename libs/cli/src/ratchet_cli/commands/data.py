@@ -14,7 +14,7 @@ import ratchet_benchmarks
 from ratchet.registry.v1 import dataset_pb2 as pb
 from ratchet_benchmarks import BENCHMARKS, fetching, folder
 from ratchet_benchmarks.fetching import Fetched
-from ratchet_cli.commands import audits, findings, growing
+from ratchet_cli.commands import audits, findings, growing, task_sets
 from ratchet_cli.commands.options import named, refusing
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.following import Count, following
@@ -32,6 +32,7 @@ from ratchet_client import Client, address
 from ratchet_client.datasets import download, settled, upload
 from ratchet_client.errors import Unreachable
 from ratchet_client.names import state_name
+from ratchet_environments.folders import sets
 from ratchet_kit.errors import InvalidArgument, RatchetError
 from ratchet_kit.names import DatasetRef
 from ratchet_problems import files
@@ -54,7 +55,10 @@ app.command()(growing.grow)
 @app.command()
 def add(
     paths: Annotated[
-        list[Path], typer.Argument(help="Files (.jsonl, .json, .csv, .parquet, .arrow, also .gz), or a folder.")
+        list[Path],
+        typer.Argument(
+            help="Files (.jsonl, .json, .csv, .parquet, .arrow, also .gz), a folder of them, or one of task folders."
+        ),
     ],
     name: Annotated[str, typer.Option(help="Name; default: the file's or folder's.")] = "",
     mapped: Annotated[
@@ -65,7 +69,8 @@ def add(
     as_json: JsonFlag = False,
 ) -> None:
     """Add files as the next version of a data set, and wait until it is examined. Columns are mapped to the fields of a
-    problem by their names, or by --map; rows with chosen and rejected are pairs, for DPO."""
+    problem by their names, or by --map; rows with chosen and rejected are pairs, for DPO. Task folders are kept as they
+    are (ratchet tasks)."""
     stem = Path(paths[0].resolve().name.removesuffix(".gz")).stem
     name = name or re.sub(r"[^a-z0-9._-]+", "-", stem.lower()).strip("-.")
     if not name:
@@ -76,8 +81,12 @@ def add(
     card = pb.DatasetCard(description=description, licence=licence or files.licence(paths), source=names)
     with tempfile.TemporaryDirectory(prefix="ratchet-data-") as kept:
         with refusing():
-            parts = files.splits(paths)
-        splits, card.pairs = _converted(parts, _mapping(mapped), Path(kept), quiet=as_json)
+            if folders := sets.splits(paths):
+                if mapped:
+                    raise CommandError("--map goes with tables: task folders have no columns.", code=2)
+                splits, card.folders = sets.write(folders, Path(kept)), True
+            else:
+                splits, card.pairs = _converted(files.splits(paths), _mapping(mapped), Path(kept), quiet=as_json)
         with Client() as client:
             made = _uploaded(client, name, splits, card, quiet=as_json)
     view.show_made(made, as_json=as_json)
@@ -98,6 +107,7 @@ def list_data(as_json: JsonFlag = False) -> None:
     rows = [
         {
             "name": view.version(one),
+            "holds": view.holds(one.card),
             "rows": view.rows(one),
             "licence": one.card.licence or "-",
             "where": "platform" if one.state == pb.Dataset.STATE_READY else f"platform, {state_name(one).lower()}",
@@ -107,6 +117,7 @@ def list_data(as_json: JsonFlag = False) -> None:
     ] + [
         {
             "name": f"{benchmark.name}@{edition.version}",
+            "holds": view.holds(pb.DatasetCard(edition=edition.version)),
             "rows": "-",
             "licence": benchmark.licence,
             "where": str(at),
@@ -119,7 +130,8 @@ def list_data(as_json: JsonFlag = False) -> None:
     if as_json:
         print_json(rows)
     elif rows:
-        print_table(list(rows[0]), [list(row.values()) for row in rows], breakable=("rows", "where"), right=("kib",))
+        columns = list(rows[0])
+        print_table(columns, [list(row.values()) for row in rows], breakable=("rows", "where"), right=("kib",))
     elif not unknown:
         say("There are no data sets yet: ratchet data add FILE adds yours, ratchet data fetch NAME a public benchmark.")
 
@@ -130,6 +142,7 @@ def show(dataset: Annotated[str, typer.Argument(help=DATASET)], as_json: JsonFla
     ref = named(DatasetRef.parse, dataset)
     with Client() as client:
         found = client.datasets.get(ref.name, ref.number)
+        tasks = task_sets.entries(client, found, ref.split)
     if as_json:
         print_json(found)
         return
@@ -141,7 +154,7 @@ def show(dataset: Annotated[str, typer.Argument(help=DATASET)], as_json: JsonFla
             ("description", card.description or "-"),
             ("source", card.source or "-"),
             ("licence", card.licence or "-"),
-            ("holds", "pairs" if card.pairs else "rows of a benchmark" if card.edition else "problems"),
+            ("holds", view.holds(card)),
             ("made of", card.made_of or "files"),
             ("created", f"{ago(found.create_time)}{f' by {found.actor}' if found.actor else ''}"),
             ("used", used),
@@ -161,6 +174,9 @@ def show(dataset: Annotated[str, typer.Argument(help=DATASET)], as_json: JsonFla
             say(f"{it.name}: compared with {it.compared_problems:,} problems of {it.compared_sets:,} other sets.")
         if it.HasField("references"):
             say(f"{it.name}: {view.references(it.references)}")
+    if tasks:
+        say("")
+        view.show_tasks(tasks, MOST_NAMED)
     if balances := [view.balance(it.name, it.balance) for it in shown if it.HasField("balance")]:
         say("")
         say("Characters and tests of a problem, median (nine in ten), and problems by language, difficulty and tag:")
@@ -217,19 +233,21 @@ def download_data(
     dataset: Annotated[str, typer.Argument(help=DATASET)],
     to: Annotated[Path, typer.Option(help="Folder for its files.")] = Path(),
 ) -> None:
-    """Download the files of a data set: parquet, one for each split."""
+    """Download the files of a data set: parquet, one for each split; of task folders, the folders."""
     ref = named(DatasetRef.parse, dataset)
     with Client() as client:
         found = client.datasets.get(ref.name, ref.number)
         for split in found.splits:
             if ref.split not in ("", split.name):
                 continue
-            file = to / f"{found.name}-{found.number}-{split.name}.{'jsonl' if found.card.edition else 'parquet'}"
+            suffix = ".jsonl" if found.card.edition else "" if found.card.folders else ".parquet"
+            file = to / f"{found.name}-{found.number}-{split.name}{suffix}"
             count = Count(f"downloading {split.name}", "KiB")
             try:
                 to.mkdir(parents=True, exist_ok=True)
-                with following(count) as changed:
-                    download(client.datasets, found, split, file, _progress(count, changed))
+                with following(count) as changed, refusing():
+                    take = task_sets.download if found.card.folders else download
+                    take(client.datasets, found, split, file, _progress(count, changed))
             except OSError as error:
                 raise CommandError(f"{file} cannot be written: {error.strerror}.") from error
             say(str(file))

@@ -60,6 +60,7 @@ def evaluate(
     ] = False,
     environment: options.EnvironmentOption = "",
     name: Annotated[str, typer.Option(help="Name of the evaluation, for people.")] = "",
+    files: options.HarnessFiles = None,
     budget: Annotated[
         float | None,
         typer.Option(help="Cost after which it ends, in the currency of the operator's prices (RATCHET_PRICES)."),
@@ -69,9 +70,15 @@ def evaluate(
     ] = "",
     detach: DetachFlag = False,
     as_json: JsonFlag = False,
+    command: Annotated[
+        list[str] | None, typer.Argument(help="After --: a command that calls the model and works on task folders.")
+    ] = None,
 ) -> None:
     """Measure a model on problem sets: pass@k with 95 % intervals. Or judge samples made elsewhere:
     ratchet evaluate --samples samples.jsonl --benchmark humaneval+"""
+    harness = options.harness(command, files)
+    if harness and environment:
+        raise CommandError("Give either --environment or a command, not both.", code=2)
     period = schedule.period_of(every) if every else 0
     imported = None if samples.isdigit() else importing.FileOfSamples.look(samples)
     if bool(imported) == bool(model):
@@ -89,7 +96,7 @@ def evaluate(
             seed=seed,
             prompting=eval_pb2.Prompting(form=one_of(form, FORMS, "--form"), shots=None if shots < 0 else shots),
             exclude_unsound=exclude_unsound,
-            environment=options.environment(environment),
+            environment=harness or options.environment(environment),
             system=system,
             chat_template=options.template(chat_template),
             judge=options.judge(judge),

@@ -53,6 +53,8 @@ def findings(
             view.check_usable(version)
         if ref.split and ref.split not in (names := [split.name for split in version.splits]):
             raise CommandError(f"{view.version(version)} has no split {ref.split}; it has {', '.join(names)}.", code=2)
+        if refuse is not None and version.card.folders:
+            raise CommandError("Task folders are not left out by refusing: add those that are to stay.", code=2)
         if reason is not None:
             state = pb.Finding.STATE_ACCEPTED if refuse is None else pb.Finding.STATE_REFUSED
             decided = client.datasets.decide(version.name, version.number, state, reason, *select)
@@ -83,7 +85,7 @@ def report(
     ref = named(DatasetRef.parse, dataset)
     with Client() as client, refusing():
         version = client.datasets.get(ref.name, ref.number)
-        if version.card.edition or version.card.pairs:
+        if version.card.edition or version.card.pairs or version.card.folders:
             raise CommandError(f"{view.version(version)} holds no problems: ratchet data show has its card.", code=2)
         view.check_usable(version)
         made = work.gather(client, version, partial(workflows.texts, version))

@@ -1,6 +1,6 @@
 """Arguments and options that several commands share."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,6 +13,7 @@ from ratchet.common.v1 import environment_pb2, priority_pb2, problem_pb2
 from ratchet.eval.v1 import eval_pb2
 from ratchet_cli.commands import schedule
 from ratchet_cli.terminal.errors import CommandError
+from ratchet_environments.folders.tree import read_tree
 from ratchet_kit.errors import InvalidArgument, RatchetError
 from ratchet_workflows.errors import UsageError
 from ratchet_workflows.notation import fields
@@ -62,9 +63,39 @@ TemplateOption = Annotated[
 ]
 
 
+HarnessFiles = Annotated[
+    Path | None,
+    typer.Option(
+        "--files",
+        help="Folder of the command's own files: /tmp/harness in the workspace.",
+        exists=True,
+        file_okay=False,
+    ),
+]
+
+
 def environment(text: str) -> environment_pb2.EnvironmentSpec | None:
     """`fields.environment`, of an option. Raises CommandError."""
     return _read(fields.environment, text, "--environment")
+
+
+def harness(command: Sequence[str] | None, files: Path | None) -> environment_pb2.EnvironmentSpec | None:
+    """Of a command and the folder of its files; None without a command. Raises CommandError."""
+    if not command:
+        if files:
+            raise CommandError("--files is of a command, which stands after --.", 2)
+        return None
+    with refusing():
+        tree = read_tree(files, f"{files}/") if files else {}
+    texts = {}
+    for path, file in tree.items():
+        try:
+            texts[path] = file.content.decode()
+        except UnicodeDecodeError:
+            raise CommandError(
+                f"{files}/{path} is no UTF-8 text: put it into a runtime or into the tasks.", 2
+            ) from None
+    return environment_pb2.EnvironmentSpec(name="harness", command=command, files=texts)
 
 
 def judge(text: str) -> eval_pb2.RewardJudge | None:

@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.text import Text
 
+from ratchet_cli.commands import task_sets
 from ratchet_cli.commands.options import TargetOption, refusing
 from ratchet_cli.commands.sandbox import capabilities, local_target
 from ratchet_cli.commands.sources import counting
@@ -16,13 +17,13 @@ from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import JsonFlag, print_json, print_table, say
 from ratchet_environments.folders import checks
 from ratchet_environments.folders.checks import Checked
-from ratchet_environments.folders.folder import Judge, find
 from ratchet_environments.workspaces import Workspaces
-from ratchet_kit import client
 
 app = typer.Typer(help="Task folders in Harbor's form: check and attack them.", no_args_is_help=True)
 
-Folders = Annotated[list[Path], typer.Argument(help="Task folders, or folders that hold some.")]
+Folders = Annotated[
+    list[str], typer.Argument(help="Task folders, folders that hold some, or data sets of some: name@number.")
+]
 
 
 @app.command()
@@ -39,17 +40,20 @@ def audit(folders: Folders, target: TargetOption = "", as_json: JsonFlag = False
 
 
 def _check(
-    do: Callable[[Workspaces, Path], Awaitable[Checked]], doing: str, folders: list[Path], target: str, *, as_json: bool
+    do: Callable[[Workspaces, Path], Awaitable[Checked]], doing: str, folders: list[str], target: str, *, as_json: bool
 ) -> None:
-    with refusing():
-        paths = find(folders)
+    with refusing(), task_sets.local(folders) as paths:
         target = target or local_target()
         capabilities(target)  # that there is one
-        found = asyncio.run(_checked(do, doing, paths, target, quiet=as_json))
+        checked = asyncio.run(_checked(do, doing, list(paths), target, quiet=as_json))
+        found = [replace(one, path=Path(paths[one.path])) for one in checked]
+        kept = task_sets.report(found)
     if as_json:
         print_json({"tasks": [_to_json(one) for one in found]})
     else:
         _print(found)
+        for ref in kept:
+            say(f"The verdicts are kept: ratchet data findings {ref}")
     if wrong := [one for one in found if not one.holds]:
         raise CommandError(
             f"{len(wrong)} of {len(found)} do not hold: {', '.join(str(one.path) for one in wrong[:10])}."
@@ -59,9 +63,8 @@ def _check(
 async def _checked(
     do: Callable[[Workspaces, Path], Awaitable[Checked]], doing: str, paths: list[Path], target: str, *, quiet: bool
 ) -> list[Checked]:
-    async with client.channel(target) as channel:
-        with counting(doing, quiet=quiet, of="tasks") as tell:
-            return await checks.check_all(do, Workspaces(channel), paths, tell)
+    with counting(doing, quiet=quiet, of="tasks") as tell:
+        return await checks.check_all(do, Workspaces(target), paths, tell)
 
 
 def _print(found: list[Checked]) -> None:
@@ -71,7 +74,7 @@ def _print(found: list[Checked]) -> None:
         said = one.fault or "; ".join(f"{win.attack.name} ({win.attack.title}): {win.reward:g}" for win in one.wins)
         rows.append((str(one.path), one.judge, mark, one.attempts or "", said))
     print_table(("task", "judge", "", "attacks", "won by, or why"), rows, breakable=("won by, or why",))
-    if shared := sum(one.judge == Judge.PROCESS for one in found):
+    if shared := sum(one.forgeable for one in found):
         say(f"{shared} forgeable: their tests share the program's process, and they are no reward unless asked for.")
     held, attacks = sum(one.holds for one in found), sum(one.attempts for one in found)
     tried = f"; {sum(len(one.wins) for one in found)} of {attacks} attacks won" if attacks else ""

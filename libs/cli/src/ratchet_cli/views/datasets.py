@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from ratchet.registry.v1 import dataset_pb2 as pb
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.following import Count
-from ratchet_cli.terminal.output import print_json, say
+from ratchet_cli.terminal.output import print_json, print_table, say
+from ratchet_environments.folders.sets import Entry
 
 MIB = 1 << 20
 MOST_COUNTS = 5
@@ -20,7 +21,10 @@ def show_made(made: pb.Dataset, *, as_json: bool) -> None:
     if as_json:
         print_json(made)
     elif made.state == pb.Dataset.STATE_READY:
-        say(f"{version(made)}: {rows(made)}. Use it as {version(made)}/{made.splits[0].name}.")
+        use = f"Check it: ratchet tasks verify {version(made)}"
+        if not made.card.folders:
+            use = f"Use it as {version(made)}/{made.splits[0].name}."
+        say(f"{version(made)}: {rows(made)}. {use}")
         for split in made.splits:
             for notice in split.notices:
                 say(f"{split.name}: {notice}")
@@ -33,6 +37,25 @@ def check_usable(made: pb.Dataset) -> None:
     """Raises CommandError for a version that FAILED."""
     if made.state == pb.Dataset.STATE_FAILED:
         raise CommandError(f"{version(made)} cannot be used: {made.failure.message}.")
+
+
+def holds(card: pb.DatasetCard) -> str:
+    if card.folders:
+        return "task folders"
+    return "pairs" if card.pairs else "rows of a benchmark" if card.edition else "problems"
+
+
+def show_tasks(tasks: Sequence[Entry], most: int) -> None:
+    """The first `most`, with their judge and the beginnings of their digests."""
+    columns = ("task", "judge", "environment", "tests", "solution")
+    rows = [
+        (one.name, f"{one.judge}, forgeable" if one.forgeable else one.judge, *(it[7:19] or "-" for it in digests))
+        for one in tasks[:most]
+        for digests in [(one.environment, one.tests, one.solution)]
+    ]
+    print_table(columns, rows)
+    if len(tasks) > most:
+        say(f"{len(tasks) - most} more: ratchet data download writes them all.")
 
 
 def version(dataset: pb.Dataset) -> str:

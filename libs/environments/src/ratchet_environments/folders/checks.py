@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ratchet_environments.audit import each
 from ratchet_environments.folders.attacks import ATTACKS, Attack
-from ratchet_environments.folders.folder import TaskFolder, read
+from ratchet_environments.folders.folder import Judge, TaskFolder, read
 from ratchet_environments.folders.judging import Judged, declared, judge, solve, start
 from ratchet_environments.workspaces import Workspaces
 from ratchet_kit.errors import InvalidArgument, RatchetError
@@ -33,6 +33,12 @@ class Checked:
     attempts: int = 0
     """Attacks that were tried."""
     wins: Sequence[Win] = ()
+    unknown: bool = False
+    """The platform failed: `fault` says nothing of the folder."""
+
+    @property
+    def forgeable(self) -> bool:
+        return self.judge == Judge.PROCESS
 
     @property
     def holds(self) -> bool:
@@ -80,7 +86,7 @@ async def check_all(
         try:
             return await do(workspaces, path)
         except RatchetError as error:
-            return Checked(path, fault=f"the sandbox failed, and nothing is known: {error.message}")
+            return Checked(path, fault=f"the sandbox failed, and nothing is known: {error.message}", unknown=True)
 
     return await each(one, paths, tell, at_once=4)
 

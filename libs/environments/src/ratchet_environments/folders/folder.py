@@ -2,7 +2,8 @@
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
@@ -10,13 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from ratchet_environments.folders import dockerfile
-from ratchet_environments.folders.tree import File, Tree, read_file, read_tree
+from ratchet_environments.folders.tree import File, Tree, bounded, read_file, read_tree
 from ratchet_kit.errors import InvalidArgument, invalid
 
 _TOML_BYTES, _TEXT_BYTES = 64 << 10, 256 << 10
 _LONGEST = timedelta(hours=24)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}(/[A-Za-z0-9][A-Za-z0-9._-]{0,99})?$")
 _OWN = "metadata.ratchet"
+PARTS = ("environment", "tests", "solution")
+_FILES = {"task.toml": _TOML_BYTES, "instruction.md": _TEXT_BYTES}
 
 
 class Judge(StrEnum):
@@ -66,11 +69,24 @@ class TaskFolder:
 
 def read(path: Path) -> TaskFolder:
     """Raises InvalidArgument, which names the folder, the file and what is to do."""
-    try:
-        return _read(path)
-    except InvalidArgument as error:
-        fault = error.violations[0]
-        raise invalid(f"{path}/{fault.field}", fault.description) from error
+    with _within(path):
+        return _interpreted(_parts(path), path.resolve().name)
+
+
+def files(path: Path) -> Tree:
+    """All files of a task folder, those that no task needs as well. Raises InvalidArgument as `read`."""
+    with _within(path):
+        return {**_parts(path), **read_tree(path, "", but=(*PARTS, *_FILES))}
+
+
+def interpret(files: Tree, name: str) -> TaskFolder:
+    """The task folder of this name whose files lie in memory. Raises InvalidArgument as `read`, also beyond its
+    bounds."""
+    with _within(name):
+        for part in PARTS:
+            bounded(_below(files, part), f"{part}/")
+        bounded({path: file for path, file in files.items() if path.split("/")[0] not in PARTS}, "")
+        return _interpreted(files, name)
 
 
 def find(paths: list[Path]) -> list[Path]:
@@ -80,47 +96,68 @@ def find(paths: list[Path]) -> list[Path]:
         if (path / "task.toml").is_file():
             found.append(path)
             continue
-        below = sorted(entry.parent for entry in path.glob("*/task.toml")) if path.is_dir() else []
+        below = {entry.parent for name in _FILES for entry in path.glob(f"*/{name}")} if path.is_dir() else ()
         if not below:
             raise invalid(
                 str(path), "holds no task folder: one has a task.toml, an instruction.md, environment/, tests/"
             )
-        found += below
+        found += sorted(below)
     return found
 
 
-def _read(path: Path) -> TaskFolder:
-    toml = _Table(_toml(path), "")
-    _refuse_what_needs_more(path, toml)
+@contextmanager
+def _within(path: Path | str) -> Iterator[None]:
+    """Puts the folder before the field of an error."""
+    try:
+        yield
+    except InvalidArgument as error:
+        fault = error.violations[0]
+        raise invalid(f"{path}/{fault.field}", fault.description) from error
+
+
+def _parts(path: Path) -> dict[str, File]:
+    found = {name: read_file(path / name, name, most) for name, most in _FILES.items()}
+    for part in PARTS:
+        found |= {f"{part}/{name}": file for name, file in read_tree(path / part, f"{part}/").items()}
+    return found
+
+
+def _below(files: Tree, part: str) -> dict[str, File]:
+    return {path.removeprefix(f"{part}/"): file for path, file in files.items() if path.startswith(f"{part}/")}
+
+
+def _interpreted(files: Tree, folder: str) -> TaskFolder:
+    toml = _Table(_toml(files), "")
+    _refuse_what_needs_more(files, toml)
     own = toml.table("metadata").table("ratchet")
     runtime = own.text("runtime", "")
     word = own.text("judge", Judge.PROCESS.value)
     if word not in list(Judge):
         raise invalid(f"task.toml: {_OWN}.judge", f"{word!r} is none of {', '.join(Judge)}")
-    context = read_tree(path / "environment", "environment")
+    context = _below(files, "environment")
     if "Dockerfile" not in context:
         raise invalid("environment/Dockerfile", "is not there: it says which files the agent begins with")
-    if len(context["Dockerfile"].content) > _TEXT_BYTES:
-        raise invalid("environment/Dockerfile", f"has more than {_TEXT_BYTES} bytes")
     if ".dockerignore" in context:
         raise invalid(
             "environment/.dockerignore", "is not interpreted here: take out of environment/ what is not copied"
         )
-    built = dockerfile.interpret(_decoded(context["Dockerfile"], dockerfile.SHOWN), context, has_runtime=bool(runtime))
+    built = dockerfile.interpret(_text(files, dockerfile.SHOWN, _TEXT_BYTES), context, has_runtime=bool(runtime))
     environment, verifier = toml.table("environment"), toml.table("verifier")
     workdir = environment.text("workdir", "")
-    tests, solution = read_tree(path / "tests", "tests"), read_tree(path / "solution", "solution")
-    if "test.sh" not in tests:
+    tests, solution = (
+        {path: file for path, file in files.items() if path.startswith(part)} for part in ("tests/", "solution/")
+    )
+    if "tests/test.sh" not in tests:
         raise invalid("tests/test.sh", "is not there: it writes the reward to /logs/verifier/reward.txt")
     return TaskFolder(
-        _name(toml, path),
-        _decoded(read_file(path / "instruction.md", "instruction.md", _TEXT_BYTES), "instruction.md"),
+        _name(toml, folder),
+        _text(files, "instruction.md", _TEXT_BYTES),
         Judge(word),
         runtime,
         dockerfile.place(workdir, "task.toml: environment.workdir") if workdir else built.workdir,
         built.files,
-        {f"tests/{name}": file for name, file in tests.items()},
-        {f"solution/{name}": file for name, file in solution.items()},
+        tests,
+        solution,
         _artifacts(toml, workdir or f"/tmp/{built.workdir}"),
         toml.table("agent").seconds("timeout_sec", 600),
         verifier.seconds("timeout_sec", 600),
@@ -131,15 +168,14 @@ def _read(path: Path) -> TaskFolder:
     )
 
 
-def _toml(path: Path) -> dict[str, Any]:
-    text = _decoded(read_file(path / "task.toml", "task.toml", _TOML_BYTES), "task.toml")
+def _toml(files: Tree) -> dict[str, Any]:
     try:
-        return tomllib.loads(text)
+        return tomllib.loads(_text(files, "task.toml", _TOML_BYTES))
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise invalid("task.toml", f"is no TOML: {error}") from error
 
 
-def _refuse_what_needs_more(path: Path, toml: "_Table") -> None:
+def _refuse_what_needs_more(files: Tree, toml: "_Table") -> None:
     if toml.values.get("steps"):
         raise invalid("task.toml: steps", "tasks of several steps are not judged here: make a folder of each step")
     environment, verifier = toml.table("environment"), toml.table("verifier")
@@ -157,14 +193,12 @@ def _refuse_what_needs_more(path: Path, toml: "_Table") -> None:
         if environment.values.get(field_name):
             raise invalid(f"task.toml: environment.{field_name}", "a workspace has none: take it out of the task")
     for name in ("environment/docker-compose.yaml", "tests/Dockerfile", "tests/docker-compose.yaml"):
-        if (path / name).exists():
+        if name in files:
             raise invalid(name, "a sandbox node builds no images: describe one environment in environment/Dockerfile")
 
 
-def _name(toml: "_Table", path: Path) -> str:
-    name = toml.table("task").text(
-        "name", re.sub("^[^A-Za-z0-9]+|[^A-Za-z0-9._-]", "-", path.resolve().name).strip("-")
-    )
+def _name(toml: "_Table", folder: str) -> str:
+    name = toml.table("task").text("name", re.sub("^[^A-Za-z0-9]+|[^A-Za-z0-9._-]", "-", folder).strip("-"))
     if not _NAME.match(name):
         raise invalid("task.toml: task.name", f"{name[:120]!r} is no name: letters, digits, '.', '_', '-', one '/'")
     return name
@@ -192,11 +226,15 @@ def _artifacts(toml: "_Table", workdir: str) -> tuple[Artifact, ...]:
     return tuple(found)
 
 
-def _decoded(file: File, shown: str) -> str:
+def _text(files: Tree, name: str, most: int) -> str:
+    if name not in files:
+        raise invalid(name, "is not there")
+    if len(files[name].content) > most:
+        raise invalid(name, f"has more than {most} bytes")
     try:
-        return file.content.decode()
+        return files[name].content.decode()
     except UnicodeDecodeError as error:
-        raise invalid(shown, "is no UTF-8 text") from error
+        raise invalid(name, "is no UTF-8 text") from error
 
 
 @dataclass(frozen=True, slots=True)

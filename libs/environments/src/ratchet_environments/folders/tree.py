@@ -3,7 +3,7 @@
 import os
 import stat
 import tarfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -28,27 +28,52 @@ Tree = Mapping[str, File]
 """Files by their path in the workspace: "app/main.py"."""
 
 
-def read_tree(root: Path, shown: str) -> dict[str, File]:
-    """The files below `root` by their path there; none where it is not there. Raises InvalidArgument, which names the
-    file, for a link, a device, a name with control characters, and beyond the bounds."""
+def read_tree(root: Path, shown: str, but: Collection[str] = ()) -> dict[str, File]:
+    """The files below `root` by their path there, without those entries of it; none where it is not there. `shown`
+    stands before a path in errors. Raises InvalidArgument, which names the file, for a link, a device, a name with
+    control characters, and beyond the bounds."""
     found: dict[str, File] = {}
     size = 0
     waiting = [("", 0)] if root.is_dir() and not root.is_symlink() else []
     while waiting:
         folder, depth = waiting.pop()
-        if depth > _DEEPEST:
-            raise invalid(f"{shown}/{folder}", f"is deeper than {_DEEPEST} folders: put it higher")
+        _check_place(folder, depth, shown)
         for entry in sorted(os.scandir(root / folder), key=lambda entry: entry.name):
             path = f"{folder}{entry.name}"
-            _check_name(entry.name, f"{shown}/{path}")
+            if path in but:
+                continue
+            _check_name(entry.name, f"{shown}{path}")
             if entry.is_dir(follow_symlinks=False):
                 waiting.append((f"{path}/", depth + 1))
                 continue
-            found[path] = read_file(root / path, f"{shown}/{path}", MOST_BYTES - size)
+            found[path] = read_file(root / path, f"{shown}{path}", MOST_BYTES - size)
             size += len(found[path].content)
-            if len(found) > MOST_FILES:
-                raise invalid(shown, f"has more than {MOST_FILES} files: pack what is not read by itself")
+            _check_number(len(found), shown)
     return found
+
+
+def bounded(files: Tree, shown: str) -> None:
+    """Raises InvalidArgument for files in memory that `read_tree` would not have read."""
+    _check_number(len(files), shown)
+    left = MOST_BYTES
+    for path, file in files.items():
+        parts = path.split("/")
+        for name in parts:
+            _check_name(name, f"{shown}{path}")
+        _check_place(f"{'/'.join(parts[:-1])}/", len(parts) - 1, shown)
+        left -= len(file.content)
+        if file.link or left < 0:
+            raise invalid(f"{shown}{path}", "is a link" if file.link else "is too large")
+
+
+def _check_place(folder: str, depth: int, shown: str) -> None:
+    if depth > _DEEPEST:
+        raise invalid(f"{shown}{folder}", f"is deeper than {_DEEPEST} folders: put it higher")
+
+
+def _check_number(files: int, shown: str) -> None:
+    if files > MOST_FILES:
+        raise invalid(shown.rstrip("/") or ".", f"has more than {MOST_FILES} files: pack what is not read by itself")
 
 
 def read_file(path: Path, shown: str, most: int) -> File:

@@ -7,8 +7,15 @@ from dataclasses import replace
 from datetime import timedelta
 
 from eval_service.domain.evaluation import ResolvedModel
-from eval_service.domain.ports import Answer, LoadedPolicy
-from ratchet_kit.errors import DataLoss, InvalidArgument, NotFound, RatchetError
+from eval_service.domain.ports import Answer, LoadedPolicy, Played
+from ratchet.sandbox.v1 import workspace_pb2
+from ratchet_environments import EnvironmentSpec
+from ratchet_environments.folders.folder import TaskFolder
+from ratchet_environments.folders.judging import Judged
+from ratchet_environments.folders.tree import File
+from ratchet_environments.workspaces import Workspaces
+from ratchet_episodes import Episode, Harness, run
+from ratchet_kit.errors import DataLoss, FailedPrecondition, InvalidArgument, NotFound, RatchetError, Unavailable
 from ratchet_kit.logs import get_logger
 from ratchet_kit.work import Priority
 from ratchet_policies import (
@@ -26,9 +33,17 @@ from ratchet_policies import (
     require_whole,
     unload,
 )
+from ratchet_sessions import record
+from ratchet_sessions.door import Seat
 
 log = get_logger(__name__)
 
+_LIMITS = {
+    workspace_pb2.ExecExit.END_CPU_LIMIT: "TIME_LIMIT",
+    workspace_pb2.ExecExit.END_WALL_LIMIT: "TIME_LIMIT",
+    workspace_pb2.ExecExit.END_MEMORY_LIMIT: "MEMORY_LIMIT",
+}
+"""Verdicts of harnesses that solved nothing, by the limit that ended them."""
 _OURS = re.compile(r"eval-(eval_[0-9A-Z]{26}(?:-[a-z0-9]+)?)")
 
 
@@ -38,8 +53,11 @@ class EnginePolicyHost:
         engine: PolicyEngine,
         load_timeout: timedelta = timedelta(minutes=15),
         poll: timedelta = timedelta(milliseconds=500),
+        workspaces: Workspaces | None = None,
     ) -> None:
+        """`workspaces`: where harnesses play."""
         self._engine = engine
+        self._workspaces = workspaces
         self._load_timeout = load_timeout
         self._poll = poll
 
@@ -49,7 +67,7 @@ class EnginePolicyHost:
         served = await self._served(model, policies)
         if served is not None:
             log.info("policy.reused", policy=served.name)
-            policy = _EnginePolicy(self._engine, served, EngineShare(served.usage, alone=False))
+            policy = _EnginePolicy(self._engine, served, EngineShare(served.usage, alone=False), self._workspaces)
             try:
                 yield policy
             finally:
@@ -58,7 +76,7 @@ class EnginePolicyHost:
         left = next((one.usage for one in policies if one.name == _name(holder)), EngineUsage())
         spec = PolicySpec(_name(holder), model.source, model.policy_id, purpose=Purpose.EVALUATION)
         try:
-            policy = _EnginePolicy(self._engine, await self._loaded(model, spec), EngineShare(left))
+            policy = _EnginePolicy(self._engine, await self._loaded(model, spec), EngineShare(left), self._workspaces)
             try:
                 yield policy
             finally:
@@ -97,8 +115,9 @@ class EnginePolicyHost:
 
 
 class _EnginePolicy:
-    def __init__(self, engine: PolicyEngine, policy: Policy, share: EngineShare) -> None:
+    def __init__(self, engine: PolicyEngine, policy: Policy, share: EngineShare, workspaces: Workspaces | None) -> None:
         self._engine = engine
+        self._workspaces = workspaces
         self._share = share
         self._name = policy.name
         self._policy_id = policy.policy_id
@@ -125,10 +144,48 @@ class _EnginePolicy:
         truncated = completion.finish_reason is FinishReason.LENGTH
         return Answer(completion.text, len(completion.token_ids), truncated)
 
+    async def play(self, environment: EnvironmentSpec, folder: TaskFolder, sampling: Sampling) -> Played:
+        assert self._workspaces is not None
+        harness = Harness(environment.command, {path: File(text.encode()) for path, text in environment.files.items()})
+        seat = Seat(self._engine, self._name, sampling, self._policy_id)
+        try:
+            episode = await run(self._workspaces, folder, harness, {"": seat}, forgeable=True)
+        except NotFound as error:
+            raise Unavailable(f"the workspace is gone: {error.message}") from error
+        except FailedPrecondition as error:  # no node can hold such a workspace
+            raise InvalidArgument(error.message) from error
+        for call in episode.session.calls:
+            self._share.made(len(call.prompt_ids), len(call.token_ids))
+        if episode.judged is None:
+            await self._require_weights()
+            raise Unavailable(episode.fault)
+        return _played(episode, episode.judged)
+
+    async def _require_weights(self) -> None:
+        """Raises NotFound, FailedPrecondition where the policy is gone or holds others."""
+        now = await self._engine.get(self._name)
+        if now.state is not PolicyState.READY or now.policy_id != self._policy_id:
+            raise FailedPrecondition(f"{self._name} is {now.state}, with the weights {now.policy_id}")
+
     async def look(self) -> EngineShare:
         with suppress(RatchetError):
             self._share.seen((await self._engine.get(self._name)).usage)
         return self._share
+
+
+def _played(episode: Episode, judged: Judged) -> Played:
+    ended, calls = episode.done.exit, episode.session.calls
+    return Played(
+        judged.reward or 0.0,
+        judged.reason,
+        judged.forgeable,
+        record.as_text(episode.session),
+        len(calls),
+        sum(len(call.token_ids) for call in calls),
+        ended.cpu_time.ToTimedelta(),
+        ended.wall_time.ToTimedelta(),
+        _LIMITS.get(ended.end, ""),
+    )
 
 
 def _name(holder: str) -> str:

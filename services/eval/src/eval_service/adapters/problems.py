@@ -7,16 +7,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import ratchet_benchmarks
+from eval_service.adapters.folders import FolderSet
 from eval_service.domain.ports import ProblemSet, Put
-from eval_service.domain.spec import Form, ProblemSetRef
+from eval_service.domain.spec import Form, Kind, ProblemSetRef
 from ratchet_benchmarks import BENCHMARKS, LoadedBenchmark, folder
 from ratchet_benchmarks.benchmark import Edition
 from ratchet_environments import Limits
 from ratchet_environments.executor import Executor
+from ratchet_environments.folders.folder import TaskFolder
 from ratchet_kit.allowed_sources import Places
-from ratchet_kit.errors import DataLoss, FailedPrecondition, FieldViolation, InvalidArgument, NotFound
+from ratchet_kit.errors import DataLoss, FailedPrecondition, FieldViolation, InvalidArgument, NotFound, invalid
 from ratchet_problems import Problem, faults_of, notices, tables
-from ratchet_problems.dataset_cache import cached
+from ratchet_problems.dataset_cache import cached, cached_tasks
 from ratchet_problems.dataset_fetching import Datasets
 from ratchet_problems.extraction import program_of
 
@@ -34,14 +36,18 @@ class LibraryProblems:
         self._datasets = datasets
         self._preparing = asyncio.Lock()
 
-    async def pin(self, ref: ProblemSetRef) -> ProblemSetRef:
+    async def pin(self, ref: ProblemSetRef, kind: Kind = Kind.TESTED) -> ProblemSetRef:
         """With the content of a data set on this machine."""
         dataset = ratchet_benchmarks.dataset_of(ref.name)
         if dataset is None:
+            if kind is Kind.FOLDERS:
+                rule = f"must be a data set of task folders (docs/tasks.md), and {ref.name!r} is none"
+                raise invalid("spec.problems.name", rule)
             return ref
+        fetch = self._datasets.fetch_tasks if kind is Kind.FOLDERS else self._datasets.fetch
         with _unusable():
             try:
-                return replace(ref, name=str(await self._datasets.fetch(dataset)))
+                return replace(ref, name=str(await fetch(dataset)))
             except NotFound as error:
                 if not error.message.startswith("there is no"):
                     raise
@@ -55,9 +61,11 @@ class LibraryProblems:
             with _unusable():
                 await self._datasets.use(dataset, evaluation_id)
 
-    async def check(self, ref: ProblemSetRef, untested: bool = False) -> Sequence[str]:
+    async def check(self, ref: ProblemSetRef, kind: Kind = Kind.TESTED) -> Sequence[str]:
+        if kind is Kind.FOLDERS:
+            return (await self._folders(ref)).notices
         if ref.name.endswith(FILES):
-            problems = (await self.load(ref, untested)).problems
+            problems = (await self.load(ref, kind)).problems
             path = self._places.file(ref.name)
             if found := await asyncio.to_thread(faults_of, [one for one in problems if one.tests], path):
                 message = f"{ref.name} has problems that no program can pass: {'; '.join(found)}"
@@ -74,23 +82,34 @@ class LibraryProblems:
             ratchet_benchmarks.require(ref.name)
         return ()
 
-    async def load(self, ref: ProblemSetRef, untested: bool = False) -> ProblemSet:
-        await self.pin(ref)  # another replica may have made the evaluation
+    async def load(self, ref: ProblemSetRef, kind: Kind = Kind.TESTED) -> ProblemSet:
+        await self.pin(ref, kind)  # another replica may have made the evaluation
+        if kind is Kind.FOLDERS:
+            return await self._folders(ref)
         with _unusable():
             await self._bring(ref.name)
             async with self._preparing:  # what one begins the next one finds
                 await ratchet_benchmarks.prepare(self._name(ref), self._executor)
-            return LibrarySet(await self._loaded(ref, untested))
+            return LibrarySet(await self._loaded(ref, kind))
 
-    async def load_if_ready(self, ref: ProblemSetRef, untested: bool = False) -> ProblemSet | None:
+    async def load_if_ready(self, ref: ProblemSetRef, kind: Kind = Kind.TESTED) -> ProblemSet | None:
+        if kind is Kind.FOLDERS:
+            return await self._folders(ref)
         with _unusable():
             try:
-                return LibrarySet(await self._loaded(ref, untested))
+                return LibrarySet(await self._loaded(ref, kind))
             except FailedPrecondition:
                 return None
 
-    async def _loaded(self, ref: ProblemSetRef, untested: bool) -> LoadedBenchmark:
+    async def _loaded(self, ref: ProblemSetRef, kind: Kind) -> LoadedBenchmark:
+        untested = kind is Kind.UNTESTED
         return await asyncio.to_thread(ratchet_benchmarks.load, self._name(ref), ref.limit, untested=untested)
+
+    async def _folders(self, ref: ProblemSetRef) -> FolderSet:
+        dataset = ratchet_benchmarks.dataset_of(ref.name)
+        assert dataset is not None
+        with _unusable():
+            return await asyncio.to_thread(FolderSet.read, cached_tasks(dataset), ref.limit)
 
     async def _bring(self, name: str) -> None:
         """The rows of a benchmark from the platform, where they are not on this machine."""
@@ -150,6 +169,9 @@ class LibrarySet:
 
     def solution(self, problem: Problem, solution: str) -> str:
         return self.loaded.solution(problem, solution)
+
+    def folder(self, problem: Problem) -> TaskFolder:
+        raise NotFound(f"{problem.id} is no task folder")
 
 
 @contextmanager

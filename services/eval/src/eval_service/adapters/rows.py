@@ -24,6 +24,7 @@ from ratchet_kit.usage import Usage
 
 _USAGE = TypeAdapter(Usage)
 _FORECAST = TypeAdapter[Usage | None](Usage | None)
+_ENVIRONMENT = TypeAdapter(EnvironmentSpec)
 _KINDS: dict[type[AnyModel], str] = {VersionRef: "version", AliasRef: "alias", BareModel: "model", Location: "uri"}
 
 
@@ -182,7 +183,7 @@ def _spec_from_json(spec: Mapping[str, Any]) -> EvaluationSpec:
             "prompting": _prompting(spec.get("prompting") or {}),
             "examples": ProblemSetRef(**spec["examples"]) if spec.get("examples") else None,
             "judge": RewardJudge(**spec["judge"]) if spec.get("judge") else None,
-            "environment": EnvironmentSpec(**spec["environment"]) if spec.get("environment") else None,
+            "environment": _ENVIRONMENT.validate_python(spec["environment"]) if spec.get("environment") else None,
         }
     )
 

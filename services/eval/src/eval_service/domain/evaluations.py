@@ -33,7 +33,7 @@ from eval_service.domain.ports import (
 from eval_service.domain.sample import ProblemKey, Sample, SampleKey
 from eval_service.domain.score import Count, Facts, Score, score, tallies
 from eval_service.domain.sets import Imported, Sets, Shown, examples_of, looked_at, samples_of
-from eval_service.domain.spec import EvaluationSpec, ProblemSetRef, RewardJudge
+from eval_service.domain.spec import EvaluationSpec, Kind, ProblemSetRef, RewardJudge
 from ratchet_kit import work
 from ratchet_kit.errors import FailedPrecondition, FieldViolation, InvalidArgument, NotFound, RatchetError, invalid
 from ratchet_kit.faults import Faults
@@ -112,11 +112,11 @@ class Evaluations:
         request = Request.of(request_id, type(spec.model).__name__, spec)
         if existing := await self._store.find(request):
             return await self._report(existing)
-        pinned = [replace(entry, problems=await self._problems.pin(entry.problems)) for entry in spec.suite]
+        pinned = [replace(entry, problems=await self._problems.pin(entry.problems, spec.kind)) for entry in spec.suite]
         spec = replace(spec, suite=tuple(pinned))
         notices: list[str] = []
         for entry in spec.suite:
-            said = await self._problems.check(entry.problems, spec.judge is not None)
+            said = await self._problems.check(entry.problems, spec.kind)
             notices += [f"{entry.problems.name}: {one}" for one in said]
         if for_gate:
             await self._check_decides(spec)
@@ -144,7 +144,7 @@ class Evaluations:
     async def _check_decides(self, spec: EvaluationSpec) -> None:
         faults = Faults()
         for place, entry in enumerate(spec.suite):
-            loaded = await self._problems.load_if_ready(entry.problems, spec.judge is not None)
+            loaded = await self._problems.load_if_ready(entry.problems, spec.kind)
             if loaded and (fault := too_few(Clusters([one.structure for one in loaded.problems]).count)):
                 faults.add(f"spec.suite[{place}].problems" if len(spec.suite) > 1 else "spec.problems", fault)
         faults.raise_if_any("no gate can decide by the evaluation")
@@ -173,8 +173,8 @@ class Evaluations:
             return None
         try:
             pinned = await self._problems.pin(wanted)
-            await self._problems.check(looked_at(pinned), untested=True)
-            if first := await self._problems.load_if_ready(looked_at(pinned), untested=True):
+            await self._problems.check(looked_at(pinned), Kind.UNTESTED)
+            if first := await self._problems.load_if_ready(looked_at(pinned), Kind.UNTESTED):
                 examples_of(pinned, first)
         except InvalidArgument as error:
             raise InvalidArgument(error.message, [FieldViolation("spec.examples.name", error.message)]) from error
@@ -212,8 +212,8 @@ class Evaluations:
         return await self._report(changed)
 
     async def _check_problems(self, evaluation: Evaluation, keys: Sequence[SampleKey]) -> None:
-        untested = evaluation.spec.judge is not None
-        sets = [await self._problems.load_if_ready(entry.problems, untested) for entry in evaluation.spec.suite]
+        spec = evaluation.spec
+        sets = [await self._problems.load_if_ready(entry.problems, spec.kind) for entry in spec.suite]
         ready = [one for one in sets if one]
         if len(ready) == len(sets):  # else the worker does so, once it has prepared them
             Sets(evaluation.spec, ready).check(keys)
@@ -262,20 +262,22 @@ class Evaluations:
         entry = next((one for one in spec.suite if one.problems.name == name), None)
         if entry is None:
             raise NotFound(f"evaluation {id} does not measure {name!r}")
-        loaded = await self._ready(entry.problems, spec.judge is not None)
+        loaded = await self._ready(entry.problems, spec.kind)
         examples = Examples()
         if spec.examples:
             shown = looked_at(spec.examples)
-            examples = examples_of(spec.examples, await self._ready(replace(shown, digest=spec.examples.digest), True))
+            examples = examples_of(
+                spec.examples, await self._ready(replace(shown, digest=spec.examples.digest), Kind.UNTESTED)
+            )
         return Sets(replace(spec, suite=(entry,)), [loaded], examples).shown(
             ProblemKey(name, problem_id), spec.prompting
         )
 
-    async def _ready(self, ref: ProblemSetRef, untested: bool) -> ProblemSet:
+    async def _ready(self, ref: ProblemSetRef, kind: Kind) -> ProblemSet:
         """The set that was measured. Raises FailedPrecondition."""
         try:
             await self._problems.pin(ref)  # it may not be on this machine
-            loaded = await self._problems.load_if_ready(ref, untested)
+            loaded = await self._problems.load_if_ready(ref, kind)
         except InvalidArgument as error:
             raise FailedPrecondition(f"the problems are not here any more: {error.message}") from error
         if loaded is None:

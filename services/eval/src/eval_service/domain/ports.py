@@ -11,8 +11,9 @@ from eval_service.domain.measurement import Measurement
 from eval_service.domain.pair import Pair
 from eval_service.domain.sample import ProblemKey, Sample, SampleKey
 from eval_service.domain.score import Count, Facts
-from eval_service.domain.spec import Form, ProblemSetRef
-from ratchet_environments import Limits
+from eval_service.domain.spec import Form, Kind, ProblemSetRef
+from ratchet_environments import EnvironmentSpec, Limits
+from ratchet_environments.folders.folder import TaskFolder
 from ratchet_kit.idempotency import Request
 from ratchet_kit.names import AnyModel, RewardRef
 from ratchet_policies import EngineShare, Prompt, Sampling
@@ -208,9 +209,13 @@ class ProblemSet(Protocol):
         """The program that it makes of a solution that was made elsewhere."""
         ...
 
+    def folder(self, problem: Problem) -> TaskFolder:
+        """The problem's, in a set of Kind.FOLDERS."""
+        ...
+
 
 class ProblemSource(Protocol):
-    async def pin(self, ref: ProblemSetRef) -> ProblemSetRef:
+    async def pin(self, ref: ProblemSetRef, kind: Kind = Kind.TESTED) -> ProblemSetRef:
         """The exact version that a name stands for now; what has no versions stays as it is. Raises InvalidArgument
         when there is no such set, Unavailable."""
         ...
@@ -220,17 +225,17 @@ class ProblemSource(Protocol):
         it is gone, Unavailable."""
         ...
 
-    async def check(self, ref: ProblemSetRef, untested: bool = False) -> Sequence[str]:
+    async def check(self, ref: ProblemSetRef, kind: Kind = Kind.TESTED) -> Sequence[str]:
         """What its caller should know of it. Raises InvalidArgument when there is no such set. Quick: what takes long
         is left to `load`."""
         ...
 
-    async def load(self, ref: ProblemSetRef, untested: bool = False) -> ProblemSet:
-        """Prepares it first where that was not done yet, which may take minutes. `untested`: takes problems without
-        tests. Raises InvalidArgument, Unavailable where it cannot be prepared now."""
+    async def load(self, ref: ProblemSetRef, kind: Kind = Kind.TESTED) -> ProblemSet:
+        """Prepares it first where that was not done yet, which may take minutes. Raises InvalidArgument, also for a set
+        of another kind; Unavailable where it cannot be prepared now."""
         ...
 
-    async def load_if_ready(self, ref: ProblemSetRef, untested: bool = False) -> ProblemSet | None:
+    async def load_if_ready(self, ref: ProblemSetRef, kind: Kind = Kind.TESTED) -> ProblemSet | None:
         """None where it must be prepared first. Raises InvalidArgument."""
         ...
 
@@ -263,6 +268,27 @@ class Answer:
     """It was cut off at max_tokens."""
 
 
+@dataclass(frozen=True, slots=True)
+class Played:
+    """A harness's episode."""
+
+    reward: float
+    reason: str
+    """Of the verdict."""
+    forgeable: bool
+    """The program could have written the reward."""
+    said: str
+    """What the program and the model said, for people: the last way through its calls."""
+    calls: int
+    """Answers of the model."""
+    tokens: int
+    """Sampled ones."""
+    cpu_time: timedelta
+    wall_time: timedelta
+    limit: str = ""
+    """Verdict of the limit that ended the harness: "TIME_LIMIT"; empty where it ended by itself."""
+
+
 class LoadedPolicy(Protocol):
     """Weights that can be sampled from."""
 
@@ -284,6 +310,11 @@ class LoadedPolicy(Protocol):
         FailedPrecondition (the policy is gone, or holds other weights now); InvalidArgument (the prompt does not fit
         the model).
         """
+        ...
+
+    async def play(self, environment: EnvironmentSpec, folder: TaskFolder, sampling: Sampling) -> Played:
+        """An episode of a harness that the policy, surely these weights, answered to, and its verdict. Raises as
+        `complete`; InvalidArgument for a folder that cannot be judged, or a command that cannot start."""
         ...
 
     async def look(self) -> EngineShare:

@@ -130,10 +130,14 @@ def judgement_of(grade: Grade, task: Task, answer: str, failures: Failures = Fai
     )
 
 
+def failure_of(verdict: str) -> FailureClass:
+    return _BY_VERDICT.get(verdict, FailureClass.CRASH)
+
+
 def _failure(grade: Grade, task: Task, answer: str) -> FailureClass | None:
     if grade.passed:
         return None
-    found = _BY_VERDICT.get(grade.verdict, FailureClass.CRASH)
+    found = failure_of(grade.verdict)
     expects_code = task.problem.tests and not task.problem.answers
     if expects_code and found in (FailureClass.WRONG, FailureClass.CRASH) and not _has_code(task, answer):
         return FailureClass.NO_CODE

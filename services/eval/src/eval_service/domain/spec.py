@@ -39,6 +39,17 @@ class SuiteEntry:
     """The benchmark's official version; empty until the problems were loaded, and where it has none."""
 
 
+class Kind(StrEnum):
+    """What a set must hold to be measured."""
+
+    TESTED = "tested"
+    """Problems with tests."""
+    UNTESTED = "untested"
+    """Problems, with tests or without."""
+    FOLDERS = "folders"
+    """Task folders."""
+
+
 class Form(StrEnum):
     """How a problem is put to a model."""
 
@@ -141,10 +152,14 @@ class EvaluationSpec:
     def _check_environment(self, spec: Faults) -> None:
         if self.environment is None:
             return
-        self.environment.check(spec.under("environment"))
+        self.environment.check(spec.under("environment"), harnesses=True)
         spec.unless(not self.imported_samples, "environment", "must be left out where samples are imported")
         chat = "must be left out: its replies are messages of a chat, and the prompts are texts"
         spec.unless(self.prompting.form is not Form.COMPLETION, "environment", chat)
+        if self.environment.is_harness:
+            own = "must be left out: a harness says itself what it asks the model"
+            for field in ("system", "chat_template", "examples"):
+                spec.unless(not getattr(self, field), field, own)
 
     def _check_of_chats(self, spec: Faults, field: str, text: str, most: int) -> None:
         spec.length(field, text, most)
@@ -184,6 +199,13 @@ class EvaluationSpec:
                 return name
             case _:
                 return ""
+
+    @property
+    def kind(self) -> Kind:
+        """Of its sets."""
+        if self.environment and self.environment.is_harness:
+            return Kind.FOLDERS
+        return Kind.UNTESTED if self.judge else Kind.TESTED
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from typing import TypeVar
 
 from phonenumbers import PhoneNumberMatcher
 
+from ratchet_environments.folders import sets
 from ratchet_kit import json_text, storage
 from ratchet_kit.disk_errors import disk_errors
 from ratchet_kit.errors import DataLoss, InvalidArgument, Unavailable
@@ -79,7 +80,9 @@ class FsspecDatasetFiles:
     def _unknown(self, sha256: str, ids: Collection[str]) -> Sequence[str]:
         left = dict.fromkeys(ids)
         with self._root.opened(f"{CONTENTS}/{sha256}") as file:
-            for id in tables.ids(file) if left else ():
+            is_table = file.read(len(tables.MAGIC)) == tables.MAGIC
+            file.seek(0)
+            for id in (tables.ids(file) if is_table else [it.name for it in sets.entries(file)]) if left else ():
                 left.pop(id, None)
         return list(left)
 

@@ -65,6 +65,8 @@ class Card:
     """The version that it was made of, such as "mine@1"; empty: it was made of files."""
     pairs: bool = False
     """It holds pairs of answers, and no problems."""
+    folders: bool = False
+    """It holds task folders, and no problems."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,24 +79,46 @@ class Upload:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a content, kept by its sha256 (hex)."""
+
+    sha256: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Content:
     """The kept form of a file that was examined."""
 
     size_bytes: int
     sha256: str
-    """Hex; it is kept by this."""
+    """Hex; it is kept by this, unless it has `parts`."""
     rows: int
     digest: str = ""
-    """`data_digest` of the problems, or `pairs_digest`; empty for a benchmark's rows."""
+    """`data_digest` of the problems, `pairs_digest`, or that of the manifest; empty for a benchmark's rows."""
     notices: tuple[str, ...] = ()
     """The findings as sentences."""
     balance: Balance | None = None
-    """None for pairs and for a benchmark's rows."""
+    """None for all but problems."""
     compared_sets: int = 0
     """Sets that its problems were compared with, and all problems in these."""
     compared_problems: int = 0
     references: ReferenceRuns | None = None
     """As they ran in a sandbox; None where nobody told. It is added once the content is READY."""
+    parts: tuple[Part, ...] = ()
+    """The manifest and each task folder, which versions share: one after another they are the content."""
+
+    @property
+    def kept(self) -> tuple[Part, ...]:
+        return self.parts or (Part(self.sha256, self.size_bytes),)
+
+    def at(self, offset: int) -> tuple[str, int, int]:
+        """The part that has this byte, by its sha256, and where in it MAX_CHUNK bytes begin and end."""
+        for part in self.kept:
+            if offset < part.size_bytes:
+                return part.sha256, offset, min(offset + MAX_CHUNK, part.size_bytes)
+            offset -= part.size_bytes
+        return part.sha256, part.size_bytes, part.size_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +218,8 @@ class DatasetSpec:
             faults.add("splits", f"must be one, {ROWS!r}, for a benchmark's edition")
         if self.card.edition and self.card.pairs:
             faults.add("card.pairs", "must not be set for a benchmark's edition")
+        if self.card.folders and (self.card.edition or self.card.pairs):
+            faults.add("card.folders", "must not be set for pairs and for a benchmark's edition")
         for split, upload in list(self.uploads.items())[:MAX_SPLITS]:
             faults.read(f"splits.{split[:40]}.name", check_split_name, split)
             faults.bounds(f"splits.{split[:40]}.size_bytes", upload.size_bytes, at_least=1, at_most=MAX_FILE_BYTES)

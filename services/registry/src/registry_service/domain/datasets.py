@@ -13,7 +13,7 @@ from ratchet_kit.names import DatasetRef
 from ratchet_kit.pages import Page, fetch_page
 from ratchet_kit.times import Clock
 from ratchet_kit.work import surviving
-from registry_service.domain.dataset import MAX_CHUNK, Dataset, DatasetSpec, State
+from registry_service.domain.dataset import Dataset, DatasetSpec, State
 from registry_service.domain.ports import DatasetFiles, DatasetStore
 
 log = get_logger(__name__)
@@ -95,7 +95,7 @@ class Datasets:
         content = (await self._store.get(ref)).content(ref.split)
         if not 0 <= offset <= content.size_bytes:
             raise InvalidArgument(f"offset must be from 0 to {content.size_bytes}; not {offset}")
-        return await self._files.read(content.sha256, offset, min(offset + MAX_CHUNK, content.size_bytes))
+        return await self._files.read(*content.at(offset))
 
     async def use(self, ref: DatasetRef, user: str) -> None:
         """Notes a run or an evaluation that uses it; the same again changes nothing. Raises InvalidArgument,

@@ -18,7 +18,7 @@ from ratchet_kit.worker import HeldWork
 from registry_service.domain.dataset import TRAINING, Content, Dataset, Progress, Seen, State
 from registry_service.domain.finding import Other, notices
 from registry_service.domain.pair_work import PairWork
-from registry_service.domain.ports import DatasetFiles, DatasetStore, FindingStore, SketchStore
+from registry_service.domain.ports import DatasetFiles, DatasetStore, FindingStore, SketchStore, TaskFiles
 
 log = get_logger(__name__)
 
@@ -40,6 +40,7 @@ class Examinations(HeldWork[Dataset]):
         sketches: SketchStore,
         findings: FindingStore,
         pairs: PairWork,
+        tasks: TaskFiles,
         owner: str,
         clock: Clock,
         lease: timedelta,
@@ -50,6 +51,7 @@ class Examinations(HeldWork[Dataset]):
         self._sketches = sketches
         self._findings = findings
         self._pairs = pairs
+        self._tasks = tasks
 
     async def do(self, claim: Dataset) -> None:
         if claim.is_forgetting:
@@ -60,6 +62,8 @@ class Examinations(HeldWork[Dataset]):
             async with self._noting(claim) as seen:
                 if claim.card.pairs:
                     contents, units = await self._pairs.examine(claim, seen)
+                elif claim.card.folders:
+                    contents = await self._examined_tasks(claim, seen)
                 else:
                     contents = await self._examined(claim, seen)
         except (Unavailable, Aborted):
@@ -120,6 +124,17 @@ class Examinations(HeldWork[Dataset]):
             for name, content in contents.items()
         }
 
+    async def _examined_tasks(self, claim: Dataset, seen: Seen) -> Mapping[str, Content]:
+        """As `_examined`. Near-duplicates of tasks are not looked for."""
+        examined = {
+            name: await self._tasks.examine(claim.id, name, split.upload, seen.rows(name))
+            for name, split in claim.splits.items()
+        }
+        contents = {name: one.content for name, one in examined.items()}
+        digests = {name: content.digest for name, content in contents.items()}
+        await self._findings.replace(claim.ref, digests, chain(*(one.findings for one in examined.values())), None)
+        return contents
+
     async def _others(self, name: str, digests: Mapping[str, str]) -> Sequence[Other]:
         """Every set that may be measured on, or was for a gate, the newest of a name first. Of earlier versions of this
         name only what was measured for a gate counts, for training alone: versions share most of their problems."""
@@ -129,7 +144,12 @@ class Examinations(HeldWork[Dataset]):
         while page := await self._store.page(None, VERSIONS_AT_ONCE, after):
             after = [page[-1].name, page[-1].number]
             for dataset in page:
-                if dataset.state is not State.READY or dataset.card.pairs or not is_seen(dataset.name):
+                if (
+                    dataset.state is not State.READY
+                    or dataset.card.pairs
+                    or dataset.card.folders
+                    or not is_seen(dataset.name)
+                ):
                     continue
                 is_own, is_gated = dataset.name == name, dataset.ref in gated
                 if not is_own or is_gated:

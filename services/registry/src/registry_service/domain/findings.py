@@ -49,7 +49,7 @@ class Findings:
         if runs is not None:
             runs.check(faults, content.rows)
         faults.raise_if_any()
-        for id in await self._files.unknown(content.sha256, reasons):
+        for id in await self._files.unknown(content.kept[0].sha256, reasons):
             faults.add(f"reasons.{id[:40]}", f"is not the id of a problem of {dataset.ref}/{ref.split}")
         faults.raise_if_any()
         findings = [Finding(Kind.UNSOUND, ref.split, id, detail=reason) for id, reason in reasons.items()]

@@ -329,7 +329,8 @@ class DatasetFiles(Protocol):
         ...
 
     async def unknown(self, sha256: str, ids: Collection[str]) -> Sequence[str]:
-        """Lists those of the ids that no problem of a content has, in their order. Raises NotFound."""
+        """Lists those of the ids that no problem of a content has, or no task of a manifest, in their order. Raises
+        NotFound."""
         ...
 
     async def uploads(self) -> Sequence[str]:
@@ -358,6 +359,15 @@ class PairFiles(Protocol):
 
     async def without(self, sha256: str, forgotten: Mapping[str, datetime]) -> PairContent:
         """Keeps what is not forgotten of a content. Raises NotFound."""
+        ...
+
+
+class TaskFiles(Protocol):
+    """The contents of data sets of task folders."""
+
+    async def examine(self, dataset: str, split: str, upload: Upload, tell: Tell) -> Examined:
+        """Reads an upload that is whole, checks each folder, then keeps the manifest and all folders. Each method may
+        raise Unavailable and ResourceExhausted; `tell` and the rest are as in `DatasetFiles.examine`."""
         ...
 
 

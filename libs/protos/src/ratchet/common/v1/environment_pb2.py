@@ -24,13 +24,17 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#ratchet/common/v1/environment.proto\x12\x11ratchet.common.v1\"E\n\x0f\x45nvironmentSpec\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x16\n\tmax_turns\x18\x02 \x01(\x05H\x00\x88\x01\x01\x42\x0c\n\n_max_turnsb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#ratchet/common/v1/environment.proto\x12\x11ratchet.common.v1\"\xc2\x01\n\x0f\x45nvironmentSpec\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x16\n\tmax_turns\x18\x02 \x01(\x05H\x00\x88\x01\x01\x12\x0f\n\x07\x63ommand\x18\x03 \x03(\t\x12<\n\x05\x66iles\x18\x04 \x03(\x0b\x32-.ratchet.common.v1.EnvironmentSpec.FilesEntry\x1a,\n\nFilesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x0c\n\n_max_turnsb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'ratchet.common.v1.environment_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_ENVIRONMENTSPEC']._serialized_start=58
-  _globals['_ENVIRONMENTSPEC']._serialized_end=127
+  _globals['_ENVIRONMENTSPEC_FILESENTRY']._loaded_options = None
+  _globals['_ENVIRONMENTSPEC_FILESENTRY']._serialized_options = b'8\001'
+  _globals['_ENVIRONMENTSPEC']._serialized_start=59
+  _globals['_ENVIRONMENTSPEC']._serialized_end=253
+  _globals['_ENVIRONMENTSPEC_FILESENTRY']._serialized_start=195
+  _globals['_ENVIRONMENTSPEC_FILESENTRY']._serialized_end=239
 # @@protoc_insertion_point(module_scope)

@@ -121,6 +121,7 @@ class DatasetCard(_message.Message):
     EDITION_FIELD_NUMBER: _builtins.int
     MADE_OF_FIELD_NUMBER: _builtins.int
     PAIRS_FIELD_NUMBER: _builtins.int
+    FOLDERS_FIELD_NUMBER: _builtins.int
     description: _builtins.str
     source: _builtins.str
     """Where it comes from."""
@@ -134,6 +135,8 @@ class DatasetCard(_message.Message):
     """The version that it was made of, such as "mine@1". Empty: it was made of files."""
     pairs: _builtins.bool
     """It holds pairs of answers, which DPO and reward models learn from, and no problems."""
+    folders: _builtins.bool
+    """It holds task folders (docs/tasks.md), and no problems. A row is a task; a file is as `ratchet data add` packs it."""
     def __init__(
         self,
         *,
@@ -143,10 +146,11 @@ class DatasetCard(_message.Message):
         edition: _builtins.str = ...,
         made_of: _builtins.str = ...,
         pairs: _builtins.bool = ...,
+        folders: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["description", b"description", "edition", b"edition", "licence", b"licence", "made_of", b"made_of", "pairs", b"pairs", "source", b"source"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["description", b"description", "edition", b"edition", "folders", b"folders", "licence", b"licence", "made_of", b"made_of", "pairs", b"pairs", "source", b"source"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -177,7 +181,7 @@ class DatasetSplit(_message.Message):
     sha256: _builtins.str
     received_bytes: _builtins.int
     content_bytes: _builtins.int
-    """The content kept: parquet for problems, the uploaded file for a benchmark's rows. Set when READY, as are all below."""
+    """The content kept: parquet for problems and pairs, the uploaded file for the others. Set when READY, as are all below."""
     content_sha256: _builtins.str
     rows: _builtins.int
     digest: _builtins.str

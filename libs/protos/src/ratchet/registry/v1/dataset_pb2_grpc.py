@@ -26,8 +26,8 @@ if _version_not_supported:
 
 
 class DatasetServiceStub(object):
-    """Data sets: named, immutable, numbered versions of problems with tests, of pairs of answers, and of the rows of public
-    benchmarks.
+    """Data sets: named, immutable, numbered versions of problems with tests, of pairs of answers, of task folders, and of the
+    rows of public benchmarks.
     Runs and evaluations name them ("mine@1/train"), and each service fetches them by digest.
     """
 
@@ -100,8 +100,8 @@ class DatasetServiceStub(object):
 
 
 class DatasetServiceServicer(object):
-    """Data sets: named, immutable, numbered versions of problems with tests, of pairs of answers, and of the rows of public
-    benchmarks.
+    """Data sets: named, immutable, numbered versions of problems with tests, of pairs of answers, of task folders, and of the
+    rows of public benchmarks.
     Runs and evaluations name them ("mine@1/train"), and each service fetches them by digest.
     """
 
@@ -276,8 +276,8 @@ def add_DatasetServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class DatasetService(object):
-    """Data sets: named, immutable, numbered versions of problems with tests, of pairs of answers, and of the rows of public
-    benchmarks.
+    """Data sets: named, immutable, numbered versions of problems with tests, of pairs of answers, of task folders, and of the
+    rows of public benchmarks.
     Runs and evaluations name them ("mine@1/train"), and each service fetches them by digest.
     """
 

@@ -27,8 +27,8 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class DatasetServiceStub:
-    """Data sets: named, immutable, numbered versions of problems with tests, of pairs of answers, and of the rows of public
-    benchmarks.
+    """Data sets: named, immutable, numbered versions of problems with tests, of pairs of answers, of task folders, and of the
+    rows of public benchmarks.
     Runs and evaluations name them ("mine@1/train"), and each service fetches them by digest.
     """
 
@@ -86,8 +86,8 @@ class DatasetServiceStub:
 
 @_typing.type_check_only
 class DatasetServiceAsyncStub(DatasetServiceStub):
-    """Data sets: named, immutable, numbered versions of problems with tests, of pairs of answers, and of the rows of public
-    benchmarks.
+    """Data sets: named, immutable, numbered versions of problems with tests, of pairs of answers, of task folders, and of the
+    rows of public benchmarks.
     Runs and evaluations name them ("mine@1/train"), and each service fetches them by digest.
     """
 
@@ -141,8 +141,8 @@ class DatasetServiceAsyncStub(DatasetServiceStub):
     """
 
 class DatasetServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Data sets: named, immutable, numbered versions of problems with tests, of pairs of answers, and of the rows of public
-    benchmarks.
+    """Data sets: named, immutable, numbered versions of problems with tests, of pairs of answers, of task folders, and of the
+    rows of public benchmarks.
     Runs and evaluations name them ("mine@1/train"), and each service fetches them by digest.
     """
 

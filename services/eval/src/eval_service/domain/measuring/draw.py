@@ -1,15 +1,17 @@
 """Stage 3 of 5: draws the samples that are missing, where the caller added none."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 
 from eval_service.domain.measuring.attempt import PAGE, Attempt
 from eval_service.domain.measuring.patience import WORTH_A_RETRY, OutOfPatience
+from eval_service.domain.measuring.player import Player
 from eval_service.domain.measuring.sampler import Lost, Sampler, Wanted, has_no_room
 from eval_service.domain.measuring.samples import AddedSamples, Judging, Samples
 from eval_service.domain.parallel import Batches, each, parts
 from eval_service.domain.ports import LoadedPolicy, PolicyHost
 from eval_service.domain.sample import ProblemKey, Sample, SampleKey
+from eval_service.domain.spec import Kind
 from ratchet_kit.errors import InvalidArgument
 from ratchet_kit.logs import get_logger
 from ratchet_kit.times import Clock
@@ -18,28 +20,48 @@ log = get_logger(__name__)
 
 
 class Drawer:
-    def __init__(self, host: PolicyHost, clock: Clock, at_once: int = 48, moment: float = 0.05) -> None:
-        """`at_once`: samples that are drawn together, so that the engine has batches to decode. `moment`: seconds in
-        which samples go to the store together."""
+    def __init__(
+        self, host: PolicyHost, clock: Clock, at_once: int = 48, episodes: int = 16, moment: float = 0.05
+    ) -> None:
+        """`at_once`: samples that are drawn together, so that the engine has batches to decode. `episodes`: those of a
+        harness that are played together. `moment`: seconds in which samples go to the store together."""
         self._host = host
         self._clock = clock
         self._at_once = at_once
+        self._episodes = episodes
         self._moment = moment
 
     def draw(self, attempt: Attempt) -> Samples:
         """Draws none yet: a sample is drawn when there is a hand to judge it."""
         if attempt.is_imported:
             return AddedSamples(attempt, self._clock)
-        return DrawnSamples(attempt, self._host, self._clock, self._at_once, self._moment)
+        if attempt.spec.kind is Kind.FOLDERS:
+            return DrawnSamples(attempt, self._host, self._clock, self._player, self._episodes, self._moment)
+        return DrawnSamples(attempt, self._host, self._clock, self._sampler, self._at_once, self._moment)
+
+    def _sampler(self, attempt: Attempt, policy: LoadedPolicy) -> Sampler:
+        return Sampler(attempt, policy, self._clock, self._at_once)
+
+    def _player(self, attempt: Attempt, policy: LoadedPolicy) -> Player:
+        return Player(attempt, policy, self._episodes)
 
 
 class DrawnSamples:
     """Samples of a policy, which is loaded while they are drawn and judged."""
 
-    def __init__(self, attempt: Attempt, host: PolicyHost, clock: Clock, at_once: int, moment: float) -> None:
+    def __init__(
+        self,
+        attempt: Attempt,
+        host: PolicyHost,
+        clock: Clock,
+        sampler: Callable[[Attempt, LoadedPolicy], Sampler | Player],
+        at_once: int,
+        moment: float,
+    ) -> None:
         self._attempt = attempt
         self._host = host
         self._clock = clock
+        self._sampler = sampler
         self._at_once = at_once
 
         async def store(drawn: list[Sample]) -> None:
@@ -57,7 +79,7 @@ class DrawnSamples:
                     policy = await self._open(attempt, stack)
                     attempt.spent.policies.append(policy)
                     attempt = await attempt.begin(self._clock, policy)
-                    sampler = Sampler(attempt, policy, self._clock, self._at_once)
+                    sampler = self._sampler(attempt, policy)
                     while await self._is_unfinished():
                         await self._draw(sampler, judge, at_once)
             except Lost as error:
@@ -80,7 +102,7 @@ class DrawnSamples:
             finally:
                 patience.made()  # waiting for room is no fault of what comes after
 
-    async def _draw(self, sampler: Sampler, judge: Judging, at_once: int) -> None:
+    async def _draw(self, sampler: Sampler | Player, judge: Judging, at_once: int) -> None:
         """One round: a sample that is drawn leaves its place at the engine to the next while it is judged. A request
         that several sets share is drawn for one of them; the next round finds it for the others."""
         begun: set[str] = set()

@@ -34,7 +34,8 @@ class Judge:
     async def judge(self, attempt: Attempt, samples: Samples) -> Attempt:
         """With the faults that were found on the way. Raises Unavailable after all patience, InvalidArgument for a
         problem that cannot be run."""
-        inner, own = self._environments(attempt.spec.environment), attempt.spec.judge
+        spec, own = attempt.spec.environment, attempt.spec.judge
+        inner = self._environments(None if spec and spec.is_harness else spec)  # its samples come judged
         environment = PatientEnvironment(self._rewarded(inner, own) if own else inner, attempt.patience)
 
         async def store(judged: list[Sample]) -> None:
@@ -43,7 +44,7 @@ class Judge:
         batches = Batches(store, self._moment)
 
         async def judge(sample: Sample, origin: Origin) -> None:
-            judged = await _judged(sample, origin, environment)
+            judged = sample if sample.judgement else await _judged(sample, origin, environment)
             await batches.add(judged)
             assert judged.judgement is not None
             attempt.spent.sandbox_time += judged.judgement.cpu_time or timedelta()

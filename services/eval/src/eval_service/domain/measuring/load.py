@@ -9,6 +9,7 @@ from eval_service.domain.measuring.patience import Patience
 from eval_service.domain.measuring.spent import Spent
 from eval_service.domain.ports import EvaluationStore, ProblemSource
 from eval_service.domain.sets import Sets, examples_of, looked_at
+from eval_service.domain.spec import Kind
 from ratchet_problems.examples import Examples
 
 
@@ -31,11 +32,11 @@ class Loader:
         problems changed since an attempt before."""
         patience, spent = self._patience(), self._spent()
         suite = evaluation.spec.suite
-        untested = evaluation.spec.judge is not None
-        loaded = [await patience.insist(partial(self._problems.load, entry.problems, untested)) for entry in suite]
+        kind = evaluation.spec.kind
+        loaded = [await patience.insist(partial(self._problems.load, entry.problems, kind)) for entry in suite]
         examples, shown = Examples(), ""
         if wanted := evaluation.spec.examples:
-            first = await patience.insist(partial(self._problems.load, looked_at(wanted), untested=True))
+            first = await patience.insist(partial(self._problems.load, looked_at(wanted), Kind.UNTESTED))
             examples, shown = examples_of(wanted, first), first.digest
         patience.made()
         attempt = Attempt(evaluation, owner, Sets(evaluation.spec, loaded, examples), self._store, patience, spent)

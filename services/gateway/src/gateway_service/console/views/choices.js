@@ -9,7 +9,7 @@ import { to } from "./parts.js";
 export async function catalogue(signal) {
   const [known, datasets] = await Promise.all([get("catalogue", {}, signal), list("datasets", "datasets", { signal })]);
   const splits = datasets
-    .filter((one) => one.state === "STATE_READY" && !one.card?.edition && !one.card?.pairs)
+    .filter((one) => one.state === "STATE_READY" && !one.card?.edition && !one.card?.pairs && !one.card?.folders)
     .flatMap((one) => one.splits.map((split) => `${one.name}@${one.number}/${split.name}`));
   return { ...known, problem_sets: [...splits, ...known.problem_sets] };
 }

@@ -100,6 +100,7 @@ function drawn(one) {
       ),
     one.state === "STATE_READY" &&
       !card.edition &&
+      !card.folders &&
       el(
         "p",
         { class: "note" },

@@ -29,6 +29,7 @@ from registry_service.domain.dataset import (
     Content,
     Dataset,
     DatasetSpec,
+    Part,
     Progress,
     Split,
     State,
@@ -168,7 +169,7 @@ class SqlDatasetStore:
             await connection.execute(delete(dataset_units).where(of_it))
             await connection.execute(delete(datasets).where(_is(found.ref)))
             kept = await _kept(connection)
-            own = {split.content.sha256 for split in found.splits.values() if split.content}
+            own = {part.sha256 for split in found.splits.values() if split.content for part in split.content.kept}
         return found, sorted(own - kept)
 
 
@@ -223,7 +224,8 @@ async def _kept(connection: AsyncConnection, but: DatasetRef | None = None) -> s
     """The sha256 of the contents of all versions, or all but one."""
     query = select(datasets.c.splits)
     left = (await connection.execute(query.where(not_(_is(but))) if but else query)).scalars()
-    return {split["content"]["sha256"] for splits in left for split in splits.values() if split["content"]}
+    contents = [split["content"] for splits in left for split in splits.values() if split["content"]]
+    return {part["sha256"] for content in contents for part in content.get("parts") or [content]}
 
 
 def _is(ref: DatasetRef) -> ColumnElement[bool]:
@@ -297,4 +299,6 @@ def _to_content(content: Mapping[str, Any]) -> Content:
     if runs:
         spread = {name: Quantiles.from_json(runs[name]) for name in ("cpu_time", "memory_bytes")}
         references = ReferenceRuns(**runs | spread)
-    return Content(**{**content, "notices": tuple(content["notices"]), "balance": balance, "references": references})
+    parts = tuple(Part(**part) for part in content.get("parts", ()))
+    own = {"notices": tuple(content["notices"]), "balance": balance, "references": references, "parts": parts}
+    return Content(**{**content, **own})

@@ -35,7 +35,7 @@ class Sample:
     log_probs: tuple[float, ...]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True)  # mutable: it draws its answers one after the other
 class MemoryEngine:
     """`says`: the texts and the calls of tools of the next answers; then it says "yes"."""
 
@@ -44,7 +44,7 @@ class MemoryEngine:
     says: list[Message] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
     lies: str = ""
-    """What is wrong with its answers: "prompt", "log_probs", "aborted" or "dies"."""
+    """Its answers are wrong so: "prompt", "log_probs", "aborted" or "dies"."""
     samplings: list[Sampling] = field(default_factory=list)
     cut: bool = False
     """Answers end at max_tokens."""

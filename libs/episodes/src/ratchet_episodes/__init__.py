@@ -1,0 +1,10 @@
+"""Episodes: what a program said to models (a session), where it worked (a workspace), and how that was judged (a task
+folder's verdict).
+
+episode = await run(workspaces, folder, Harness(("python", "/tmp/harness/agent.py"), files), {"": seat})
+episode.judged.reward, episode.session.paths()
+"""
+
+from ratchet_episodes.harness import Episode, Harness, run
+
+__all__ = ["Episode", "Harness", "run"]

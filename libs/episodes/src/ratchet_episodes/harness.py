@@ -1,0 +1,79 @@
+"""A harness: any command that calls models. It runs in the task's workspace and finds the episode's door there."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ratchet_environments import relay
+from ratchet_environments.folders import judging
+from ratchet_environments.folders.folder import TaskFolder
+from ratchet_environments.folders.judging import Judged
+from ratchet_environments.folders.tree import File, Tree, packed
+from ratchet_environments.workspaces import Done, Workspace, Workspaces
+from ratchet_kit.errors import InvalidArgument
+from ratchet_sessions import Session
+from ratchet_sessions.door import Door, Seat, opened
+
+FOLDER, INSTRUCTION = "harness", "instruction.md"
+"""Below /tmp of the workspace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Harness:
+    command: tuple[str, ...]
+    files: Tree = field(default_factory=dict)
+    """Its own, by their path below /tmp/harness."""
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    session: Session
+    done: Done
+    """How the command ended."""
+    judged: Judged | None
+    """None where a fault of the platform kept answers from the program: that is no verdict about the policy."""
+
+    @property
+    def fault(self) -> str:
+        lost = self.session.lost
+        return f"{len(lost)} calls got no answer: {lost[0].reason}" if lost else ""
+
+    @property
+    def reward(self) -> float | None:
+        """None for an episode that was not judged, or whose reward the program could have written."""
+        return self.judged.reward if self.judged else None
+
+
+async def run(
+    workspaces: Workspaces, task: TaskFolder, harness: Harness, seats: Mapping[str, Seat], *, forgeable: bool = False
+) -> Episode:
+    """One episode. `seats`: who answers, by the name that the program gives a model. `forgeable`: give a reward that
+    the program could have written, as well.
+
+    What the command does is the policy's affair, its failure and its limit of time as well. Raises what `Workspaces`
+    raises where the platform failed, InvalidArgument for a folder that can't be judged or a command that can't start.
+    """
+    session = Session()
+    async with opened(Door(session, seats)) as door, judging.start(workspaces, task) as workspace:
+        await workspace.write(packed(_files(task, harness)))
+        done = await _exec(workspace, door, task, harness.command)
+        if done.exit.reason:
+            raise InvalidArgument(f"{harness.command[0]} can't be started in the workspace: {done.exit.reason}")
+        work = await judging.declared(workspace, task)
+    judged = None if session.lost else await judging.judge(workspaces, task, work, forgeable=forgeable)
+    return Episode(session, done, judged)
+
+
+def _files(task: TaskFolder, harness: Harness) -> dict[str, File]:
+    own = {f"{FOLDER}/{name}": file for name, file in harness.files.items()}
+    return {**own, INSTRUCTION: File(task.instruction.encode())}
+
+
+async def _exec(workspace: Workspace, door: Door, task: TaskFolder, command: tuple[str, ...]) -> Done:
+    host, _, port = door.url.removeprefix("http://").rpartition(":")
+    return await workspace.exec(
+        *command,
+        environment={**task.variables, **door.variables(relay.URL)},
+        folder=task.workdir,
+        wall_time=task.agent_timeout,
+        relay=(host, int(port)),
+    )

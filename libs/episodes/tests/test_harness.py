@@ -1,0 +1,128 @@
+"""Programs that call models, unmodified, on task folders: a real sandbox, an engine in memory."""
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from ratchet_environments.folders.folder import TaskFolder, read
+from ratchet_environments.folders.tree import File
+from ratchet_environments.workspaces import Workspaces
+from ratchet_episodes import Episode, Harness, run
+from ratchet_kit.client import wait_healthy
+from ratchet_kit.errors import InvalidArgument, Unavailable
+from ratchet_policies import ChatPrompt, Delta, Sampling
+from ratchet_problems import Message
+from ratchet_sessions.door import Seat
+from ratchet_testing.memory_engine import POLICY, MemoryEngine
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+
+EXAMPLES = Path(__file__).parents[3] / "examples/tasks"
+AGENT = """
+import json, os, subprocess, sys, urllib.request
+
+def ask(messages):
+    request = urllib.request.Request(
+        os.environ["OPENAI_BASE_URL"] + "/chat/completions",
+        json.dumps({"model": "any", "messages": messages}).encode(),
+        {"Authorization": "Bearer " + os.environ["OPENAI_API_KEY"], "Content-Type": "application/json"},
+    )
+    return json.load(urllib.request.urlopen(request))["choices"][0]["message"]
+
+messages = [{"role": "user", "content": open("/tmp/instruction.md").read()}]
+for turn in range(2):
+    answer = ask(messages)
+    done = subprocess.run(["bash", "-c", answer["content"]], capture_output=True, text=True)
+    messages += [answer, {"role": "user", "content": done.stdout + done.stderr}]
+print("turns", turn + 1)
+"""
+ASKED_AGAIN = """
+    try:
+        answer = ask(messages)
+    except OSError:
+        answer = ask(messages)
+"""
+WRONG = [Message("assistant", "true"), Message("assistant", "echo > people.json")]
+SOLUTION = (EXAMPLES / "csv-to-json/solution/solve.sh").read_text()
+
+
+class Hiccup(MemoryEngine):
+    """Its first answer fails."""
+
+    async def stream(self, name: str, policy_id: str, prompt: ChatPrompt, sampling: Sampling) -> AsyncGenerator[Delta]:
+        if not self.samplings:
+            self.samplings.append(sampling)
+            raise Unavailable("the engine starts")
+        async for delta in super().stream(name, policy_id, prompt, sampling):
+            yield delta
+
+
+@asynccontextmanager
+async def served(target: str) -> AsyncIterator[Workspaces]:
+    await wait_healthy(target, timedelta(seconds=60))
+    workspaces = Workspaces(target, "me")
+    async with workspaces.open() as workspace:
+        if "private-root" not in workspace.made.isolation_layers:
+            pytest.skip("this machine has no namespaces: task folders need L2")
+    yield workspaces
+
+
+def task() -> TaskFolder:
+    return read(EXAMPLES / "csv-to-json")
+
+
+async def episode(target: str, engine: MemoryEngine, program: str = AGENT, *, forgeable: bool = False) -> Episode:
+    harness = Harness(("python", "/tmp/harness/agent.py"), {"agent.py": File(program.encode())})
+    seats = {"": Seat(engine, "p", Sampling(), POLICY)}
+    async with served(target) as workspaces:
+        return await run(workspaces, task(), harness, seats, forgeable=forgeable)
+
+
+async def test_a_task_that_is_solved_has_its_reward_and_each_call_its_tokens(sandbox_target: str) -> None:
+    engine = MemoryEngine(says=[Message("assistant", "ls"), Message("assistant", SOLUTION)])
+    found = await episode(sandbox_target, engine)
+    assert (found.done.succeeded, found.done.stdout, found.reward, found.fault) == (True, b"turns 2\n", 1.0, "")
+    (path,) = found.session.paths()
+    assert path.calls == (0, 1)
+    first, second = found.session.calls
+    assert second.question.messages[0].content == task().instruction
+    assert "people.csv" in second.question.messages[-1].content  # what its first command printed
+    assert [second.token_ids, first.token_ids] == [engine.samples[1].token_ids, engine.samples[0].token_ids]
+
+
+async def test_a_task_that_is_not_solved_has_none_and_a_program_that_fails_is_judged(sandbox_target: str) -> None:
+    found = await episode(sandbox_target, MemoryEngine(says=[*WRONG]), AGENT + "sys.exit(3)")
+    assert (found.done.ending, found.reward, found.fault) == ("status 3", 0.0, "")
+
+
+async def test_a_fault_of_the_platform_is_no_verdict(sandbox_target: str) -> None:
+    """Its program went on without the answer, and left what the solution leaves: no reward all the same."""
+    engine = MemoryEngine(lies="dies")
+    tolerant = f"try:\n    exec({AGENT!r})\nexcept OSError:\n    pass\n"
+    solving = f"import subprocess; subprocess.run(['bash', '-c', {SOLUTION!r}])"
+    found = await episode(sandbox_target, engine, tolerant + solving)
+    assert found.done.succeeded
+    assert (found.judged, found.reward) == (None, None)
+    assert found.fault == "1 calls got no answer: the engine is gone"
+
+
+async def test_a_question_that_is_asked_again_was_answered(sandbox_target: str) -> None:
+    again = AGENT.replace("answer = ask(messages)", ASKED_AGAIN)
+    found = await episode(sandbox_target, Hiccup(says=[Message("assistant", SOLUTION)]), again)
+    assert len(found.session.failed) == 1
+    assert (found.fault, found.reward) == ("", 1.0)
+
+
+async def test_a_request_that_is_wrong_is_the_programs(sandbox_target: str) -> None:
+    wrong = AGENT.replace('"messages": messages}', '"messages": []}')
+    found = await episode(sandbox_target, MemoryEngine(), wrong)
+    assert (found.done.ending, found.fault, found.reward) == ("status 1", "", 0.0)
+
+
+async def test_a_command_that_can_not_start_is_an_error(sandbox_target: str) -> None:
+    async with served(sandbox_target) as workspaces:
+        with pytest.raises(InvalidArgument, match="no-such-program can't be started in the workspace"):
+            await run(workspaces, task(), Harness(("no-such-program",)), {})

@@ -1,0 +1,65 @@
+"""`ratchet episode`: a program that knows nothing of Ratchet works on a task with a model of the platform."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ratchet_kit.names import VersionRef
+
+from .conftest import Platform
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+TASK = str(EXAMPLES / "tasks/csv-to-json")
+AGENT = ["--files", str(EXAMPLES / "harness"), "--", "python", "/tmp/harness/agent.py"]
+
+
+def test_an_agent_works_on_a_task_and_each_token_is_on_record(platform: Platform, tmp_path: Path) -> None:
+    record = tmp_path / "episode.json"
+    done = platform.ratchet("episode", TASK, "--model", "starter@1", "--json", "--output", str(record), *AGENT)
+    if "task folders need a node at L2" in done.stderr:
+        pytest.skip("this machine has no namespaces")
+    assert done.returncode == 1  # the starter writes functions, and no commands
+    assert "The task is not solved: the tests" in done.stderr or "reward 0" in done.stderr, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["reward"], found["fault"]) == (0.0, ""), found
+    assert all("tokens" in failure for failure in found["failures"]), found  # the starter holds few
+    assert "$ " in found["stdout"]
+    calls = json.loads(record.read_text())["session"]["calls"]
+    assert len(calls) == found["calls"] >= 1
+    assert all(len(call["token_ids"]) == len(call["log_probs"]) > 0 for call in calls)
+    assert {call["policy_id"] for call in calls} == {found["policy_id"]}
+    assert sum(len(call["token_ids"]) for call in calls) == found["sampled_tokens"]
+    for call in calls:
+        if call["parent"] is not None:
+            parent = calls[call["parent"]]
+            begun = parent["prompt_ids"] + parent["token_ids"]
+            assert call["prompt_ids"][: len(begun)] == begun
+
+
+def test_a_task_that_is_solved_succeeds_and_the_version_stays_for_the_next(platform: Platform) -> None:
+    solved = (EXAMPLES / "tasks/csv-to-json/solution/solve.sh").read_text()
+    done = platform.ratchet("episode", TASK, "--model", "starter", "--", "bash", "-c", solved)
+    assert done.returncode == 0, done.stderr
+    assert "reward" in done.stdout
+    nodes = platform.ratchet("nodes", "list")
+    assert str(VersionRef("starter", 1)) in nodes.stdout, nodes.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([TASK, "--model", "nobody", "--", "true"], "nobody"),
+        ([TASK, "--model", "starter@77", "--", "true"], "77"),
+        ([str(EXAMPLES), "--model", "starter", "--", "true"], "task.toml"),
+        ([TASK, "--model", "starter", "--files", "/nowhere", "--", "true"], "nowhere"),
+        ([TASK, "--model", "starter", "--", "no-such-program"], "no-such-program can't be started"),
+    ],
+)
+def test_mistakes_are_told(platform: Platform, arguments: list[str], said: str) -> None:
+    done = platform.ratchet("episode", *arguments)
+    assert done.returncode != 0
+    assert said in done.stderr + done.stdout, done.stderr
+    assert "Traceback" not in done.stderr
