@@ -39,8 +39,7 @@ class Forecasts:
 
     async def _samples(self, spec: EvaluationSpec) -> int:
         """0 where a set must be prepared first."""
-        untested = spec.judge is not None
-        sets = [await self._problems.load_if_ready(entry.problems, untested) for entry in spec.suite]
+        sets = [await self._problems.load_if_ready(entry.problems, spec.kind) for entry in spec.suite]
         ready = [one for one in sets if one]
         return spec.samples_per_problem * sum(len(one.problems) for one in ready) if len(ready) == len(sets) else 0
 
