@@ -1,6 +1,7 @@
 """`ratchet episode`: a program that knows nothing of Ratchet works on a task with a model of the platform."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,18 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TASK = str(EXAMPLES / "tasks/csv-to-json")
 AGENT = ["--files", str(EXAMPLES / "harness"), "--", "python", "/tmp/harness/agent.py"]
+
+
+ONE_OF_FOUR = """
+import json, os, subprocess, urllib.request
+
+body = {"model": "any", "messages": [{"role": "user", "content": "Say a word."}], "max_tokens": 8}
+headers = {"Authorization": "Bearer " + os.environ["OPENAI_API_KEY"], "Content-Type": "application/json"}
+url = os.environ["OPENAI_BASE_URL"] + "/chat/completions"
+urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode(), headers)).read()
+if "people" in open("/tmp/instruction.md").read():
+    subprocess.run(["bash", "/tmp/harness/csv.sh"], check=True)
+"""
 
 
 def test_an_agent_works_on_a_task_and_each_token_is_on_record(platform: Platform, tmp_path: Path) -> None:
@@ -46,6 +59,34 @@ def test_a_task_that_is_solved_succeeds_and_the_version_stays_for_the_next(platf
     assert "reward" in done.stdout
     nodes = platform.ratchet("nodes", "list")
     assert str(VersionRef("starter", 1)) in nodes.stdout, nodes.stdout
+
+
+def test_a_harness_is_measured_on_a_data_set_of_task_folders(platform: Platform, tmp_path: Path) -> None:
+    added = platform.ratchet("data", "add", "--name", "agents", str(EXAMPLES / "tasks"))
+    assert added.returncode == 0, added.stderr
+    files = tmp_path / "files"
+    files.mkdir()
+    (files / "agent.py").write_text(ONE_OF_FOUR)
+    shutil.copy(EXAMPLES / "tasks/csv-to-json/solution/solve.sh", files / "csv.sh")
+    command = ["--files", str(files), "--", "python", "/tmp/harness/agent.py"]
+    asked = ["evaluate", "--model", "starter", "--benchmark", "agents", "--samples", "2", "--max-tokens", "8", "--json"]
+    done = platform.ratchet(*asked, *command)
+    if "task folders need a node at L2" in done.stderr:
+        pytest.skip("this machine has no namespaces")
+    assert done.returncode == 0, done.stderr
+    made = json.loads(done.stdout)
+    assert made["verdicts"] == {"PASSED": "2", "FAILED": "6"}
+    assert made["pass_at_k"][0]["estimate"]["value"] == 0.25
+    shown = platform.ratchet("evaluations", "show", made["id"]).stdout
+    assert "harness: python /tmp/harness/agent.py" in shown
+    sample = platform.ratchet("samples", "show", made["id"], "ratchet/csv-to-json:0")
+    assert (sample.returncode, "Say a word." in sample.stdout) == (0, True), sample.stderr
+    again = json.loads(platform.ratchet(*asked, *command).stdout)
+    compared = platform.ratchet("evaluations", "compare", made["id"], again["id"], "--json")
+    assert compared.returncode == 0, compared.stderr
+    other = json.loads(platform.ratchet(*asked, "--", "true").stdout)
+    refused = platform.ratchet("evaluations", "compare", made["id"], other["id"])
+    assert (refused.returncode, "environment" in refused.stderr) == (1, True), refused.stderr
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from datetime import timedelta
 import grpc
 import pytest
 
-from ratchet_kit import errors
+from ratchet_kit import addresses, client, errors
 from ratchet_kit.client import MAX_MESSAGE_BYTES, channel, wait_healthy
 from ratchet_kit.grpc_errors import rpc_errors
 from ratchet_kit.settings import ServiceSettings
@@ -161,3 +161,56 @@ async def test_calls_are_spread_over_all_the_addresses_of_a_name():
             for _ in range(20):
                 await method(door, "unary_unary")(b"")
     assert seen == [10, 10]
+
+
+async def test_calls_of_one_who_keeps_to_an_address_all_go_there():
+    seen = [0, 0]
+
+    def counting(place):
+        async def answer(request, context):
+            seen[place] += 1
+            return request
+
+        return adding(unary_unary=answer)
+
+    async with serving(counting(0)) as one, serving(counting(1)) as two:
+        totals = set()
+        async with asyncio.timeout(30):
+            while len(totals) < 2:  # by chance the one or the other
+                seen[:] = 0, 0
+                async with channel(f"ipv4:{one},{two}", to_one=True) as door:
+                    for _ in range(20):
+                        await method(door, "unary_unary")(b"")
+                totals.add(tuple(seen))
+    assert totals == {(20, 0), (0, 20)}
+
+
+async def test_a_name_is_looked_up_again_where_another_service_answers(monkeypatch):
+    """As after containers were made anew together: the address is another service's by now, which is connected to."""
+
+    async def answer(request, context):
+        return request
+
+    moved = []  # to where the name leads
+    open_ = client._open
+    monkeypatch.setattr(client, "_open", lambda _, *more: open_(moved[-1], *more))
+    monkeypatch.setattr(addresses, "_last", -addresses._EVERY)
+    async with serving(lambda server: []) as another, serving(adding(unary_unary=answer)) as own:
+        moved.append(another)
+        async with channel("name:50051") as door:
+            call = method(door, "unary_unary")
+            moved.append(own)
+            with pytest.raises(errors.Unavailable, match="another service answers"), rpc_errors():
+                await call(b"x")
+            with rpc_errors():
+                assert await call(b"x") == b"x"
+
+
+async def test_a_method_that_no_server_has_stays_unknown(monkeypatch):
+    monkeypatch.setattr(addresses, "_last", -addresses._EVERY)
+    monkeypatch.setattr(addresses, "_TOGETHER", 0)
+    async with serving(lambda server: []) as older, channel(older) as door:
+        for kind in (errors.Unavailable, errors.Unimplemented, errors.Unimplemented):
+            with pytest.raises(kind), rpc_errors():
+                await method(door, "unary_unary")(b"x")
+        assert len(door._channels) == 2

@@ -97,22 +97,22 @@ class MemoryProblems:
         self.ready = True
         self.notices: Sequence[str] = ()
 
-    async def pin(self, ref: ProblemSetRef, kind: Kind = Kind.TESTED) -> ProblemSetRef:
+    async def pin(self, ref: ProblemSetRef, kind: Kind) -> ProblemSetRef:
         return ref
 
     async def use(self, ref: ProblemSetRef, evaluation_id: str) -> None:
         """None of them is the registry's."""
 
-    async def check(self, ref: ProblemSetRef, kind: Kind = Kind.TESTED) -> Sequence[str]:
+    async def check(self, ref: ProblemSetRef, kind: Kind) -> Sequence[str]:
         if ref.name not in ("basics", "more"):
             raise InvalidArgument(f"no problem set {ref.name!r}")
         return self.notices
 
-    async def load(self, ref: ProblemSetRef, kind: Kind = Kind.TESTED) -> ProblemSet:
+    async def load(self, ref: ProblemSetRef, kind: Kind) -> ProblemSet:
         return MemorySet(self.problems if ref.name == "basics" else self.more)
 
-    async def load_if_ready(self, ref: ProblemSetRef, kind: Kind = Kind.TESTED) -> ProblemSet | None:
-        return await self.load(ref) if self.ready else None
+    async def load_if_ready(self, ref: ProblemSetRef, kind: Kind) -> ProblemSet | None:
+        return await self.load(ref, kind) if self.ready else None
 
 
 class MemoryModels:

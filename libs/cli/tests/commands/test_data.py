@@ -64,5 +64,14 @@ def test_what_cannot_be_added_is_refused_before_anything_is_sent(data: Any, tmp_
     ):
         refused = data("add", str(tmp_path / arguments[0]), *arguments[1:])
         assert (refused.returncode, said in " ".join(refused.stderr.split())) == (code, True), refused.stderr
+    (tmp_path / "tasks/one").mkdir(parents=True)
+    (tmp_path / "tasks/one/task.toml").write_text("")
+    (tmp_path / "tasks/two").mkdir()
+    (tmp_path / "tasks/two/instruction.md").write_text("Do it.")
+    wrong = data("add", str(tmp_path / "tasks"))
+    for said in ("/tasks/one/instruction.md", "/tasks/two/task.toml"):
+        assert f"{tmp_path}{said} can't be read: No such file" in " ".join(wrong.stderr.split()), wrong.stderr
+    mapped = data("add", str(tmp_path / "tasks"), "--map", "prompt=x")
+    assert (mapped.returncode, "task folders have no columns" in mapped.stderr) == (2, True)
     assert "is not a version of a data set: write mine@1" in data("delete", "mine").stderr
     assert "must name a data set" in data("show", "No Name").stderr

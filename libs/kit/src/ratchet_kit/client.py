@@ -10,7 +10,7 @@ from typing import Any, Self
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from ratchet_kit import logs, service_auth, traces
+from ratchet_kit import addresses, logs, service_auth, traces
 from ratchet_kit.errors import Unavailable
 from ratchet_protos.access import TOKEN_HEADER
 
@@ -143,8 +143,8 @@ class _Defaults:
 class _Channel(grpc.aio.Channel):
     """A channel whose calls have defaults. No interceptors: each of grpc.aio's costs a call a task and 0.1 ms.
 
-    A channel of gRPC keeps its certificates: when others lie in their files, calls go over a new one. The old one stays
-    open for the calls that are under way.
+    A channel of gRPC keeps its certificates and its addresses: when others lie in their files, or names are to be
+    looked up again, calls go over a new one. The old one stays open for the calls that are under way.
     """
 
     def __init__(
@@ -153,12 +153,13 @@ class _Channel(grpc.aio.Channel):
         self._open = open
         self._defaults = defaults
         self._certificates = service_auth.Fresh(service_auth.certificates)
-        self._opened_with = self._certificates()
+        self._opened_with, self._opened_at = self._certificates(), addresses.lookups()
         self._channels = [open(self._opened_with)]
 
     def _present(self) -> grpc.aio.Channel:
-        if self._opened_with is not None and (found := self._certificates()) != self._opened_with:
-            self._opened_with = found
+        found = self._opened_with and self._certificates()
+        if found != self._opened_with or self._opened_at != addresses.lookups():
+            self._opened_with, self._opened_at = found, addresses.lookups()
             self._channels.append(self._open(found))
         return self._channels[-1]
 

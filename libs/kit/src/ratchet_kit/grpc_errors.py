@@ -15,11 +15,12 @@ from google.protobuf.message import Message as ProtoMessage
 from google.rpc import code_pb2, error_details_pb2, status_pb2
 
 from ratchet.common.v1 import failure_pb2
-from ratchet_kit import errors, times
+from ratchet_kit import addresses, errors, times
 from ratchet_kit.text import clip
 
 DETAILS_KEY = "grpc-status-details-bin"
 INTERNAL_TEXT = "internal error"
+_NO_METHOD = "Method not found!"  # by grpc.aio of a server
 _FORGOTTEN = "Internal error from Core"  # by grpc.aio of this side, not by a server
 
 # gRPC's clients drop a call whose trailers are larger than 8 KiB, and see RESOURCE_EXHAUSTED. The message travels
@@ -90,6 +91,8 @@ def from_rpc_error(error: grpc.RpcError) -> errors.RatchetError:
     message = error.details() or code.name
     if code is grpc.StatusCode.INTERNAL and message == _FORGOTTEN:
         return errors.Unavailable("the server ended the call while it was written to, and why is not known: try again")
+    if code is grpc.StatusCode.UNIMPLEMENTED and message == _NO_METHOD and addresses.doubted():
+        return errors.Unavailable("another service answers at this address: its name is looked up again, try again")
     kind = _ERRORS.get(code, errors.Internal)
     if kind is errors.InvalidArgument:
         return errors.InvalidArgument(message, _violations(error))

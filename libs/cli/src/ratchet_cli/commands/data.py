@@ -142,7 +142,7 @@ def show(dataset: Annotated[str, typer.Argument(help=DATASET)], as_json: JsonFla
     ref = named(DatasetRef.parse, dataset)
     with Client() as client:
         found = client.datasets.get(ref.name, ref.number)
-        tasks = task_sets.entries(client, found, ref.split)
+        tasks = () if as_json else task_sets.entries(client, found, ref.split)
     if as_json:
         print_json(found)
         return

@@ -1,8 +1,9 @@
 """Data sets of task folders on this machine, for `ratchet data` and `ratchet tasks`."""
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 
@@ -51,35 +52,42 @@ def download(
         sets.unpack(TaskSet(file), into)
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a task folder comes from."""
+
+    shown: str
+    """Its place, or "mine@1/train/task"."""
+    split: DatasetRef | None = None
+    """The split that holds it."""
+
+
 @contextmanager
-def local(names: Sequence[str]) -> Iterator[Mapping[Path, str]]:
-    """Task folders on this machine, as long as the context lasts, each with the name that people know it by: those of
-    places, and of data sets ("mine@1", or a split of it). Raises InvalidArgument, what `chosen` raises, ApiError,
-    Unreachable, OSError."""
-    sets_named = [name for name in names if "@" in name and not Path(name).exists()]
-    found = {path: str(path) for path in find([Path(name) for name in names if name not in sets_named])}
+def local(names: Sequence[str]) -> Iterator[Mapping[Path, Place]]:
+    """Task folders on this machine, as long as the context lasts: those of places, and of data sets ("mine@1", or a
+    split of it). Raises InvalidArgument, what `chosen` raises, ApiError, Unreachable, OSError."""
+    of_sets = [name for name in dict.fromkeys(names) if "@" in name and not Path(name).exists()]
+    found = {path: Place(str(path)) for path in find([Path(name) for name in names if name not in of_sets])}
     with tempfile.TemporaryDirectory(prefix="ratchet-tasks-") as folder:
-        for place, name in enumerate(sets_named):
-            ref = DatasetRef.parse(name)
+        for place, ref in enumerate(map(DatasetRef.parse, of_sets)):
             with Client() as client:
                 dataset = client.datasets.get(ref.name, ref.number)
-                for split in [ref.split] if ref.split else [one.name for one in dataset.splits]:
-                    one = chosen(DatasetRef(ref.name, ref.number, split), dataset, folders=True)
-                    into = Path(folder, f"{place}-{split}")
-                    download(client.datasets, dataset, one, into)
-                    shown = DatasetRef(dataset.name, dataset.number, split)
-                    found |= {path: f"{shown}/{path.name}" for path in find([into])}
+                for name in [ref.split] if ref.split else [one.name for one in dataset.splits]:
+                    split = DatasetRef(dataset.name, dataset.number, name)
+                    into = Path(folder, f"{place}-{name}")
+                    download(client.datasets, dataset, chosen(split, dataset, folders=True), into)
+                    found |= {path: Place(f"{split}/{path.name}", split) for path in find([into])}
         yield found
 
 
-def report(found: Sequence[Checked]) -> Sequence[DatasetRef]:
+def report(found: Iterable[tuple[DatasetRef | None, Checked]]) -> Sequence[DatasetRef]:
     """Keeps the verdicts on tasks of data sets with their versions, as findings and as runs of references; the splits
-    of which it did. None of a split of which something is unknown. Raises ApiError, Unreachable."""
-    by_split: dict[DatasetRef, list[Checked]] = {}
-    for one in found:
-        if "@" in (of := str(one.path.parent)):
-            by_split.setdefault(DatasetRef.parse(of), []).append(one)
-    known = {ref: ones for ref, ones in by_split.items() if not any(one.unknown for one in ones)}
+    of which it did: none of which something is unknown. Raises ApiError, Unreachable."""
+    by_split: dict[DatasetRef, dict[str, Checked]] = {}
+    for ref, one in found:
+        if ref is not None:
+            by_split.setdefault(ref, {})[one.name] = one
+    known = {ref: ones.values() for ref, ones in by_split.items() if not any(one.unknown for one in ones.values())}
     for ref, ones in known.items():
         reasons = {one.name: storable(_said(one))[:MOST_OF_A_REASON] for one in ones if not one.holds}
         solved = [one for one in ones if not one.fault]

@@ -46,8 +46,8 @@ def _check(
         target = target or local_target()
         capabilities(target)  # that there is one
         checked = asyncio.run(_checked(do, doing, list(paths), target, quiet=as_json))
-        found = [replace(one, path=Path(paths[one.path])) for one in checked]
-        kept = task_sets.report(found)
+        kept = task_sets.report([(paths[one.path].split, one) for one in checked])
+        found = [replace(one, path=Path(paths[one.path].shown)) for one in checked]
     if as_json:
         print_json({"tasks": [_to_json(one) for one in found]})
     else:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from ratchet.common.v1 import verdict_pb2
 from ratchet.eval.v1 import eval_pb2 as pb
 from ratchet_cli.terminal.output import print_fields, print_table, say, when
-from ratchet_client.names import examples_name, measured_name, state_name
+from ratchet_client.names import environment_name, examples_name, measured_name, state_name
 from ratchet_reports import usage_words
 from ratchet_reports.gather import set_names
 
@@ -35,6 +35,7 @@ def show_facts(evaluation: pb.Evaluation) -> None:
                 f"{spec.samples_per_problem} a problem at temperature {spec.temperature:g}, seed {spec.seed},"
                 f" {spec.max_tokens} tokens at most",
             ),
+            *([("played by", environment_name(spec.environment))] if spec.HasField("environment") else []),
             ("weights", evaluation.policy_id or "-"),
             ("forecast", usage_words.expected(evaluation.forecast) if evaluation.HasField("forecast") else "-"),
             ("used", usage_words.used(evaluation.usage) or "-"),

@@ -36,7 +36,7 @@ class LibraryProblems:
         self._datasets = datasets
         self._preparing = asyncio.Lock()
 
-    async def pin(self, ref: ProblemSetRef, kind: Kind = Kind.TESTED) -> ProblemSetRef:
+    async def pin(self, ref: ProblemSetRef, kind: Kind) -> ProblemSetRef:
         """With the content of a data set on this machine."""
         dataset = ratchet_benchmarks.dataset_of(ref.name)
         if dataset is None:
@@ -61,7 +61,7 @@ class LibraryProblems:
             with _unusable():
                 await self._datasets.use(dataset, evaluation_id)
 
-    async def check(self, ref: ProblemSetRef, kind: Kind = Kind.TESTED) -> Sequence[str]:
+    async def check(self, ref: ProblemSetRef, kind: Kind) -> Sequence[str]:
         if kind is Kind.FOLDERS:
             return (await self._folders(ref)).notices
         if ref.name.endswith(FILES):
@@ -82,7 +82,7 @@ class LibraryProblems:
             ratchet_benchmarks.require(ref.name)
         return ()
 
-    async def load(self, ref: ProblemSetRef, kind: Kind = Kind.TESTED) -> ProblemSet:
+    async def load(self, ref: ProblemSetRef, kind: Kind) -> ProblemSet:
         await self.pin(ref, kind)  # another replica may have made the evaluation
         if kind is Kind.FOLDERS:
             return await self._folders(ref)
@@ -92,7 +92,7 @@ class LibraryProblems:
                 await ratchet_benchmarks.prepare(self._name(ref), self._executor)
             return LibrarySet(await self._loaded(ref, kind))
 
-    async def load_if_ready(self, ref: ProblemSetRef, kind: Kind = Kind.TESTED) -> ProblemSet | None:
+    async def load_if_ready(self, ref: ProblemSetRef, kind: Kind) -> ProblemSet | None:
         if kind is Kind.FOLDERS:
             return await self._folders(ref)
         with _unusable():

@@ -172,7 +172,7 @@ class Evaluations:
         if wanted is None:
             return None
         try:
-            pinned = await self._problems.pin(wanted)
+            pinned = await self._problems.pin(wanted, Kind.UNTESTED)
             await self._problems.check(looked_at(pinned), Kind.UNTESTED)
             if first := await self._problems.load_if_ready(looked_at(pinned), Kind.UNTESTED):
                 examples_of(pinned, first)
@@ -276,7 +276,7 @@ class Evaluations:
     async def _ready(self, ref: ProblemSetRef, kind: Kind) -> ProblemSet:
         """The set that was measured. Raises FailedPrecondition."""
         try:
-            await self._problems.pin(ref)  # it may not be on this machine
+            await self._problems.pin(ref, kind)  # it may not be on this machine
             loaded = await self._problems.load_if_ready(ref, kind)
         except InvalidArgument as error:
             raise FailedPrecondition(f"the problems are not here any more: {error.message}") from error

@@ -215,7 +215,7 @@ class ProblemSet(Protocol):
 
 
 class ProblemSource(Protocol):
-    async def pin(self, ref: ProblemSetRef, kind: Kind = Kind.TESTED) -> ProblemSetRef:
+    async def pin(self, ref: ProblemSetRef, kind: Kind) -> ProblemSetRef:
         """The exact version that a name stands for now; what has no versions stays as it is. Raises InvalidArgument
         when there is no such set, Unavailable."""
         ...
@@ -225,17 +225,17 @@ class ProblemSource(Protocol):
         it is gone, Unavailable."""
         ...
 
-    async def check(self, ref: ProblemSetRef, kind: Kind = Kind.TESTED) -> Sequence[str]:
+    async def check(self, ref: ProblemSetRef, kind: Kind) -> Sequence[str]:
         """What its caller should know of it. Raises InvalidArgument when there is no such set. Quick: what takes long
         is left to `load`."""
         ...
 
-    async def load(self, ref: ProblemSetRef, kind: Kind = Kind.TESTED) -> ProblemSet:
+    async def load(self, ref: ProblemSetRef, kind: Kind) -> ProblemSet:
         """Prepares it first where that was not done yet, which may take minutes. Raises InvalidArgument, also for a set
         of another kind; Unavailable where it cannot be prepared now."""
         ...
 
-    async def load_if_ready(self, ref: ProblemSetRef, kind: Kind = Kind.TESTED) -> ProblemSet | None:
+    async def load_if_ready(self, ref: ProblemSetRef, kind: Kind) -> ProblemSet | None:
         """None where it must be prepared first. Raises InvalidArgument."""
         ...
 

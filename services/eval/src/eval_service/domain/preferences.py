@@ -130,5 +130,5 @@ class Preferences:
 
     async def _prompt(self, evaluation: Evaluation, key: ProblemKey) -> str:
         entry = next(entry for entry in evaluation.spec.suite if entry.problems.name == key.benchmark)
-        problems = (await self._problems.load(entry.problems)).problems
+        problems = (await self._problems.load(entry.problems, evaluation.spec.kind)).problems
         return next((problem.shown for problem in problems if problem.id == key.problem_id), "")

@@ -185,7 +185,7 @@ class DatasetSplit(_message.Message):
     content_sha256: _builtins.str
     rows: _builtins.int
     digest: _builtins.str
-    """Digest of the problems or pairs, as runs and evaluations record it. Empty for a benchmark's rows."""
+    """Digest of the problems, pairs or tasks, as runs and evaluations record it. Empty for a benchmark's rows."""
     compared_sets: _builtins.int
     """Number of other sets that its problems were compared with for near-duplicates: every benchmark of the platform, every
     split that may be measured on or was for a gate, and Ratchet's own. And the problems in these.
@@ -201,7 +201,7 @@ class DatasetSplit(_message.Message):
 
     @_builtins.property
     def balance(self) -> Global___Balance:
-        """How its problems are spread. Absent for pairs and for a benchmark's rows."""
+        """How its problems are spread. Absent for all but problems."""
 
     @_builtins.property
     def references(self) -> Global___ReferenceRuns:
