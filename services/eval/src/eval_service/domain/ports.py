@@ -149,6 +149,10 @@ class EvaluationStore(Protocol):
         """By evaluation; in no order."""
         ...
 
+    async def tokens(self, ids: Sequence[str]) -> Mapping[str, int]:
+        """By evaluation, the new tokens of its samples, whoever drew them."""
+        ...
+
     async def sound(self, digests: Sequence[str]) -> Mapping[str, Sound]:
         """Of those problems whose reference passed once, by digest."""
         ...
