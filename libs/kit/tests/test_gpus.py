@@ -1,3 +1,4 @@
+from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -38,6 +39,7 @@ class Nvml:
     def __init__(self, gpus: dict[str, int] | None) -> None:
         self.gpus = gpus
         self.open = 0
+        self.percent = 40
 
     def nvmlInit(self) -> None:
         if self.gpus is None:
@@ -60,6 +62,37 @@ class Nvml:
 
     def nvmlDeviceGetMemoryInfo(self, handle: str) -> Any:
         return SimpleNamespace(total=(self.gpus or {})[handle])
+
+    def nvmlDeviceGetUtilizationRates(self, handle: str) -> Any:
+        return SimpleNamespace(gpu=self.percent)
+
+
+def test_the_use_of_gpus_is_a_share_by_uuid() -> None:
+    nvml = Nvml({"GPU-a": 80, "GPU-b": 24})
+    assert gpus.use(["0", "GPU-b"], nvml) == {"GPU-a": 0.4, "GPU-b": 0.4}
+    assert nvml.open == 0
+    assert gpus.use(["0"], Nvml(None)) == gpus.use(["0"]) == {}
+
+
+def test_a_watch_adds_up_the_time_and_the_part_in_which_gpus_compute() -> None:
+    nvml = Nvml({"GPU-a": 80, "GPU-b": 24})
+    watch = gpus.GpuWatch(lambda names: gpus.use(names, nvml))
+    watch.look(["0", "1"], 100.0)
+    assert (watch.busy_time, watch.watched_time) == (timedelta(), timedelta())
+    watch.look(["0", "1"], 110.0)
+    nvml.percent = 90
+    watch.look(["0", "1"], 111.0)  # too soon
+    watch.look(["0", "1"], 120.0)
+    assert watch.watched_time == timedelta(seconds=40)
+    assert watch.busy_time.total_seconds() == pytest.approx(2 * (4 + 9))
+    assert watch.uuids == ["GPU-a", "GPU-b"]
+
+
+def test_without_a_driver_nothing_was_watched() -> None:
+    watch = gpus.GpuWatch(lambda names: gpus.use(names, Nvml(None)))
+    watch.look(["0"], 100.0)
+    watch.look(["0"], 110.0)
+    assert (watch.watched_time, watch.uuids) == (timedelta(), [])
 
 
 @pytest.mark.parametrize(

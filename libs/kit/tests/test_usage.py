@@ -1,6 +1,7 @@
 import resource
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from ratchet_kit import cpu_time
-from ratchet_kit.usage import Prices, PriceTable, Usage, priced, total, usage_from_proto, usage_to_proto
+from ratchet_kit.usage import HOUR, Prices, PriceTable, Usage, priced, total, usage_from_proto, usage_to_proto
 
 BURN = "import time\nend = time.process_time() + {}\nwhile time.process_time() < end: pass\n"
 TREE = f"""
@@ -28,6 +29,7 @@ lives.stdin.close()
 lives.wait()
 """
 USED = Usage(timedelta(hours=2), timedelta(hours=4), timedelta(minutes=30), 2_000_000, 1_000_000, timedelta(hours=1))
+USED = replace(USED, gpu_busy_time=HOUR / 2, gpu_watched_time=HOUR * 1.5)
 PRICES = Prices(
     currency="EUR",
     gpu_hour=2.5,
@@ -70,12 +72,17 @@ def test_what_attempts_used_adds_up_and_one_before_there_were_prices_has_no_cost
     both = total([USED, priced(USED, PRICES)])
     assert both.cpu_time == timedelta(hours=8)
     assert both.completion_tokens == 2_000_000
+    assert (both.gpu_busy_time, both.gpu_watched_time) == (HOUR, 3 * HOUR)
     assert both.cost == pytest.approx(PRICES.cost(USED))
     assert total([USED, USED]).cost is None
 
 
+def test_usage_of_twice_as_much_work_has_no_cost_of_the_prices_of_before():
+    assert priced(USED, PRICES).times(0.5).times(2) == USED
+
+
 def test_usage_goes_over_the_wire():
-    for usage in (USED, priced(USED, PRICES), Usage(cost=0.0, currency="EUR")):
+    for usage in (USED, priced(USED, PRICES), Usage(cost=0.0, gpu_busy_time=HOUR, gpu_watched_time=2 * HOUR)):
         assert usage_from_proto(usage_to_proto(usage)) == usage
 
 

@@ -4,7 +4,8 @@ from ratchet_policies import EngineShare, EngineUsage
 
 
 def used(seconds: float, tokens: int) -> EngineUsage:
-    return EngineUsage(timedelta(seconds=2 * seconds), timedelta(seconds=seconds), tokens)
+    gpu = timedelta(seconds=2 * seconds)
+    return EngineUsage(gpu, timedelta(seconds=seconds), tokens, gpu / 4, gpu)
 
 
 def test_a_policy_of_its_own_is_all_the_callers_its_start_included():
@@ -21,6 +22,7 @@ def test_one_that_answers_others_too_is_shared_by_tokens():
     share.made(10, 15)
     share.seen(used(1010, 100_100))
     assert share.cpu_time == timedelta(seconds=2.5), "a quarter of the tokens"
+    assert (share.gpu_busy_time, share.gpu_watched_time) == (timedelta(seconds=1.25), timedelta(seconds=5))
     share.seen(used(1020, 100_200))
     assert share.cpu_time == timedelta(seconds=2.5), "others' alone"
 

@@ -27,6 +27,11 @@ def test_usage_is_said_in_its_units():
         "0.90 GPU-hours, 12 min 3 s of CPU, 8 s of CPU in the sandbox, 12,000 tokens in, 34,000 out"
     )
     assert usage_words.waiting(usage()) == "30% of 2 h 0 min waiting for samples"
+    watched = usage()
+    watched.gpu_watched_time.FromTimedelta(timedelta(minutes=50))
+    assert "0.90 GPU-hours (0% busy), " in usage_words.used(watched)
+    watched.gpu_busy_time.FromTimedelta(timedelta(minutes=31))
+    assert "0.90 GPU-hours (62% busy), " in usage_words.used(watched)
     assert (usage_words.used(pb.Usage()), usage_words.waiting(pb.Usage())) == ("", "")
 
 
@@ -45,6 +50,12 @@ def test_a_run_says_its_budget_and_what_it_may_cost():
     run = trainer_pb2.Run(spec=spec, usage=usage(4.1), forecast=trainer_pb2.Forecast(cost=61.5, currency="EUR"))
     assert run_words.cost(run) == "4.10 EUR of 50"
     assert "and 61.50 EUR for its steps" in run_words.memory(run)
+
+
+def test_a_forecast_says_its_cost_or_else_its_time():
+    used = usage_words.used(usage())
+    assert usage_words.expected(usage(4.1)) == f"about 4.10 EUR, {used}"
+    assert usage_words.expected(usage()) == f"about 2 h 0 min, {used}"
 
 
 def test_a_turn_costs_what_its_run_and_its_evaluations_do_and_so_much_a_point():

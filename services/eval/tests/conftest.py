@@ -315,7 +315,7 @@ class World:
             clock,
             self.examine_template,
             watch_interval=timedelta(milliseconds=5),
-            has_prices=True,
+            prices=PRICES,
         )
         deadlines = Deadlines(timedelta(minutes=5), timedelta(minutes=30), timedelta(seconds=10))
         self.measurer = Measurer(

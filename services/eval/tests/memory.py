@@ -173,6 +173,9 @@ class MemoryEvaluationStore:
     async def counts(self, ids: Sequence[str]) -> Mapping[str, Sequence[Count]]:
         return {id: self._counts(id) for id in ids}
 
+    async def tokens(self, ids: Sequence[str]) -> Mapping[str, int]:
+        return {id: sum(sample.tokens for sample in self._samples[id].values()) for id in ids}
+
     def _counts(self, id: str) -> list[Count]:
         found: Counter[Count] = Counter()
         for sample in self._samples[id].values():

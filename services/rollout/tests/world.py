@@ -70,6 +70,7 @@ class World:
         self.meter = RecordingMeter()
         self.journal = MemoryJournal()
         self.clock = ManualClock()
+        self.gpu_use: dict[str, float] = {}
 
     @asynccontextmanager
     async def service(self) -> AsyncIterator[Policies]:
@@ -81,6 +82,7 @@ class World:
             journal=self.journal,
             meter=self.meter,
             clock=self.clock,
+            gpu_use=lambda names: {name: self.gpu_use[name] for name in names if name in self.gpu_use},
             limits=RestartLimits(
                 deaths=3,
                 healthy_after=timedelta(seconds=60),

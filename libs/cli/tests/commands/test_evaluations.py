@@ -45,3 +45,22 @@ def test_one_is_shown_with_its_times_and_counts_in_one_order(ratchet: Any, gatew
     assert any(line.startswith("created   2026-01-0") and line.endswith("d ago)") for line in lines)
     assert "eval_1: 0 problems; PASSED 1, FAILED 3, RUNTIME_ERROR 3, NEW 9" in lines
     assert "basics: wrong 3, crash 3" in lines
+
+
+@pytest.mark.usefixtures("address")
+@pytest.mark.parametrize(
+    ("forecast", "said"),
+    [
+        ({"cost": 0.5, "currency": "EUR", "cpu_time": "90s"}, "Forecast: about 0.50 EUR, 1 min 30 s of CPU."),
+        (None, "No forecast: no evaluation of starter on basics in this way has succeeded yet."),
+    ],
+)
+def test_a_new_one_says_what_it_is_expected_to_use(
+    ratchet: Any, gateway: ScriptedGateway, forecast: dict[str, Any] | None, said: str
+) -> None:
+    made = EVALUATION | {"state": "STATE_QUEUED"} | ({"forecast": forecast} if forecast else {})
+    gateway.answers({"evaluation": made}, {"evaluation": made})
+    result = ratchet("evaluate", "--model", "starter", "--benchmark", "basics", "--detach")
+    assert (result.stdout.split(), result.stderr.splitlines()) == (["eval_1"], [said])
+    shown = ratchet("evaluations", "show", "eval_1").stdout
+    assert ("forecast  about 0.50 EUR" in shown) == bool(forecast)

@@ -7,7 +7,8 @@ import pytest
 from ratchet_testing.gateway import ScriptedGateway
 
 MODEL = {"model": {"name": "starter", "aliases": {"champion": 1}}}
-GATE = {"id": "gate_1", "state": "STATE_PENDING"}
+MEASURED = {"champion_evaluation_id": "eval_1", "candidate_evaluation_id": "eval_2"}
+GATE = {"id": "gate_1", "state": "STATE_PENDING"} | MEASURED
 
 
 @pytest.fixture(autouse=True)
@@ -26,6 +27,7 @@ def decided(gateway: ScriptedGateway, **fields: Any) -> None:
     evaluated(gateway, "eval_2")
     gateway.answers({"gate": GATE})
     gateway.streams(("message", {"gate": GATE | fields}))
+    gateway.answers(*[{"evaluation": {}}] * 2)  # they have no cost
 
 
 def bodies(gateway: ScriptedGateway) -> list[dict[str, Any]]:
@@ -79,6 +81,27 @@ def test_what_could_not_be_decided_is_an_error(ratchet: Any, gateway: ScriptedGa
     result = ratchet("gate", "--model", "starter@2")
     assert (result.returncode, result.stdout) == (1, "")
     assert "gate_1 could not be decided: trained on it" in result.stderr
+
+
+@pytest.mark.parametrize(("gained", "said"), [(0.03, "9.00 EUR, 3.00 EUR for each point gained"), (-0.03, "9.00 EUR")])
+def test_a_gate_says_what_it_and_its_candidate_cost(
+    ratchet: Any, gateway: ScriptedGateway, gained: float, said: str
+) -> None:
+    versions = {"candidate": {"model": "starter", "number": 2}, "comparison": {"difference": {"value": gained}}}
+    decided(gateway, state="STATE_PASSED", reason="Passed: it is so.", **versions)
+    del gateway.replies[-2:]
+    priced = [{"usage": {"cost": cost, "currency": "EUR"}} for cost in (1.0, 2.0, 6.0)]
+    gateway.answers({"evaluation": priced[0]}, {"evaluation": priced[1]})
+    gateway.answers({"version": {"lineage": {"run_id": "run_1"}}}, {"run": priced[2]})
+    result = ratchet("gate", "--model", "starter@2")
+    assert result.stdout == f"passed  gate_1  Passed: it is so.\nCost: {said}.\n"
+
+
+def test_a_gate_whose_evaluation_is_gone_has_no_cost(ratchet: Any, gateway: ScriptedGateway) -> None:
+    decided(gateway, state="STATE_PASSED", reason="Passed: it is so.")
+    del gateway.replies[-2:]
+    gateway.answers({"error": {"status": "NOT_FOUND", "message": "there is no evaluation"}}, status=404)
+    assert ratchet("gate", "--model", "starter@2").stdout == "passed  gate_1  Passed: it is so.\n"
 
 
 @pytest.mark.parametrize("guard", ["mbpp", "mbpp:much", "mbpp:"])

@@ -121,8 +121,10 @@ def test_the_health_of_a_version(ratchet: Any, gateway: ScriptedGateway) -> None
         "scored": "4",
         "mean_score": 0.75,
     }
-    gateway.answers({"days": [day], "notices": [{"message": "2026-11-27: error rate 25 % against 1 %"}]})
+    notices = [{"message": "2026-11-27: error rate 25 % against 1 %"}]
+    gateway.answers({"days": [day], "notices": notices, "answers": "30", "usage": {"cost": 1.5, "currency": "EUR"}})
     result = ratchet("models", "health", "starter@2", "--days", "3")
     assert gateway.received[-1].path.split("?")[0] == "/api/v1/models/starter/versions/2/health"
+    assert "30 answers cost 1.50 EUR, 50.00 EUR for 1,000 answers" in result.stdout
     for shown in ("2026-11-27", "none", "40", "10", "1.50", "120", "0.750", "worse: 2026-11-27: error rate 25 %"):
         assert shown in result.stdout

@@ -30,6 +30,8 @@ class Usage:
     wait_time: timedelta = timedelta()
     cost: float | None = None
     currency: str = ""
+    gpu_busy_time: timedelta = timedelta()
+    gpu_watched_time: timedelta = timedelta()
 
     def __add__(self, other: "Usage") -> "Usage":
         """The cost of both, where one of them has one."""
@@ -44,6 +46,22 @@ class Usage:
             self.wait_time + other.wait_time,
             sum(costs) if costs else None,
             other.currency or self.currency,
+            self.gpu_busy_time + other.gpu_busy_time,
+            self.gpu_watched_time + other.gpu_watched_time,
+        )
+
+    def times(self, factor: float) -> "Usage":
+        """As much for each part of it, without a cost: prices may be others."""
+        return Usage(
+            self.gpu_time * factor,
+            self.cpu_time * factor,
+            self.sandbox_time * factor,
+            round(self.prompt_tokens * factor),
+            round(self.completion_tokens * factor),
+            self.wall_time * factor,
+            self.wait_time * factor,
+            gpu_busy_time=self.gpu_busy_time * factor,
+            gpu_watched_time=self.gpu_watched_time * factor,
         )
 
 
@@ -106,6 +124,8 @@ def usage_to_proto(usage: Usage) -> pb.Usage:
         wait_time=duration_to_proto(usage.wait_time),
         cost=usage.cost,
         currency=usage.currency,
+        gpu_busy_time=duration_to_proto(usage.gpu_busy_time),
+        gpu_watched_time=duration_to_proto(usage.gpu_watched_time),
     )
 
 
@@ -120,4 +140,6 @@ def usage_from_proto(message: pb.Usage) -> Usage:
         duration_from_proto(message.wait_time),
         message.cost if message.HasField("cost") else None,
         message.currency,
+        duration_from_proto(message.gpu_busy_time),
+        duration_from_proto(message.gpu_watched_time),
     )

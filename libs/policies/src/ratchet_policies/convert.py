@@ -88,6 +88,8 @@ def policy_from_proto(message: pb.Policy) -> Policy:
             duration_from_proto(message.usage.gpu_time),
             duration_from_proto(message.usage.cpu_time),
             message.usage.tokens,
+            duration_from_proto(message.usage.gpu_busy_time),
+            duration_from_proto(message.usage.gpu_watched_time),
         ),
     )
 

@@ -30,9 +30,17 @@ class EngineUsage:
     cpu_time: timedelta = timedelta()
     tokens: int = 0
     """Tokens of prompts and completions, all callers' together."""
+    gpu_busy_time: timedelta = timedelta()
+    gpu_watched_time: timedelta = timedelta()
 
     def __add__(self, other: "EngineUsage") -> "EngineUsage":
-        return EngineUsage(self.gpu_time + other.gpu_time, self.cpu_time + other.cpu_time, self.tokens + other.tokens)
+        return EngineUsage(
+            self.gpu_time + other.gpu_time,
+            self.cpu_time + other.cpu_time,
+            self.tokens + other.tokens,
+            self.gpu_busy_time + other.gpu_busy_time,
+            self.gpu_watched_time + other.gpu_watched_time,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ class EngineShare:
         self._unseen = 0
         self.prompt_tokens = self.completion_tokens = 0
         """The caller's own."""
-        self.gpu_time = self.cpu_time = timedelta()
+        self.gpu_time = self.cpu_time = self.gpu_busy_time = self.gpu_watched_time = timedelta()
 
     def made(self, prompt_tokens: int, completion_tokens: int) -> None:
         """The caller had an answer."""
@@ -33,4 +33,6 @@ class EngineShare:
         share = 1.0 if self._alone else min(1.0, self._unseen / tokens) if tokens else 0.0
         self._unseen = 0
         self.gpu_time += share * max(timedelta(), now.gpu_time - last.gpu_time)
+        self.gpu_busy_time += share * max(timedelta(), now.gpu_busy_time - last.gpu_busy_time)
+        self.gpu_watched_time += share * max(timedelta(), now.gpu_watched_time - last.gpu_watched_time)
         self.cpu_time += share * (now.cpu_time - last.cpu_time)

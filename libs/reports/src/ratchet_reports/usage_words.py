@@ -24,6 +24,12 @@ def cost(usage: pb.Usage, budget: float | None = None, answers: int = 0) -> str:
     return money(usage.cost, usage.currency) + (f" of {budget:g}" if budget is not None else "") + each
 
 
+def expected(usage: pb.Usage) -> str:
+    """A forecast: its cost where there are prices, its time, and what it uses."""
+    price = money(usage.cost, usage.currency) if usage.HasField("cost") else ""
+    return ", ".join(filter(None, ["about " + (price or duration(_seconds(usage.wall_time))), used(usage)]))
+
+
 def together(usages: Iterable[pb.Usage], gained: float) -> str:
     """The sum of their costs, and its part for each percentage point of the `gained` share; empty without prices."""
     priced = [one for one in usages if one.HasField("cost")]
@@ -38,12 +44,18 @@ def used(usage: pb.Usage) -> str:
     """Devices, processors, sandbox and tokens; empty before anything is known."""
     gpu, cpu, sandbox = (_seconds(one) for one in (usage.gpu_time, usage.cpu_time, usage.sandbox_time))
     words = [
-        f"{gpu / _HOURS:.2f} GPU-hours" if gpu else "",
+        f"{gpu / _HOURS:.2f} GPU-hours{_busy(usage)}" if gpu else "",
         f"{duration(cpu)} of CPU" if cpu else "",
         f"{duration(sandbox)} of CPU in the sandbox" if sandbox else "",
         f"{usage.prompt_tokens:,} tokens in, {usage.completion_tokens:,} out" if usage.prompt_tokens else "",
     ]
     return ", ".join(filter(None, words))
+
+
+def _busy(usage: pb.Usage) -> str:
+    """Mean use of the GPUs; empty where nobody measured it."""
+    watched = _seconds(usage.gpu_watched_time)
+    return f" ({_seconds(usage.gpu_busy_time) / watched:.0%} busy)" if watched else ""
 
 
 def waiting(usage: pb.Usage) -> str:

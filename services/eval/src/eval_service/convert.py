@@ -172,6 +172,7 @@ def report_to_proto(report: Report) -> pb.Evaluation:
         notices=evaluation.notices,
         version=refs.version_to_proto(VersionRef.parse(measured.version)) if measured and measured.version else None,
         usage=usage_to_proto(evaluation.usage),
+        forecast=usage_to_proto(evaluation.forecast) if evaluation.forecast else None,
         actor=evaluation.actor,
     )
 

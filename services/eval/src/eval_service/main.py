@@ -160,7 +160,7 @@ async def provision(
                 events,
                 clock,
                 lambda template: asyncio.to_thread(templates.examined, template, {}),
-                has_prices=settings.prices is not None,
+                prices=settings.prices,
             ),
             Preferences(pairs, store, problems, clock),
             Worker(queue, work, clock, slots=settings.slots, timing=timing),

@@ -29,6 +29,7 @@ from ..memory import MemoryEvaluationStore
 
 NOW = datetime(2026, 1, 1, 12, 30, tzinfo=UTC)
 LEASE = timedelta(seconds=30)
+FORECAST = Usage(cpu_time=timedelta(minutes=7), completion_tokens=2**40, cost=0.25, currency="EUR")
 SPEC = EvaluationSpec(
     VersionRef("starter", 1),
     (SuiteEntry(ProblemSetRef("basics", 10)), SuiteEntry(ProblemSetRef("more"), 0.4)),
@@ -70,7 +71,14 @@ async def store(request: pytest.FixtureRequest) -> AsyncIterator[EvaluationStore
 
 
 def evaluation(id: str = "eval_1") -> Evaluation:
-    return Evaluation(id, SPEC, ResolvedModel("/artifacts/starter", "sha256:p"), NOW, actor="key_1")
+    return Evaluation(id, SPEC, ResolvedModel("/artifacts/starter", "sha256:p"), NOW, actor="key_1", forecast=FORECAST)
+
+
+async def test_tokens_are_summed_by_evaluation(store: EvaluationStore) -> None:
+    await add(store)
+    await store.add_samples("eval_1", [drawn("a"), sample("b"), drawn("b", 1)])
+    assert await store.tokens(["eval_1", "eval_2"]) == {"eval_1": 21, "eval_2": 0}
+    assert await store.tokens([]) == {}
 
 
 def key(problem: str, index: int = 0, benchmark: str = "basics") -> SampleKey:

@@ -287,7 +287,7 @@ async def test_a_budget_needs_prices(world: Any) -> None:
     assert (await world.evaluations.create(replace(SPEC, budget=2.5), "")).evaluation.spec.budget == 2.5
     with pytest.raises(InvalidArgument, match=r"budget must be above 0"):
         replace(SPEC, budget=0.0)
-    world.evaluations._has_prices = False
+    world.evaluations._prices = None
     with pytest.raises(InvalidArgument, match=r"spec\.budget must be left out: the operator has set no prices"):
         await world.evaluations.create(replace(SPEC, budget=2.5), "")
 

@@ -363,6 +363,21 @@ async def test_an_evaluation_adds_up_what_its_attempts_use(world: Any) -> None:
     assert both.cost >= 0.6
 
 
+async def test_what_it_used_is_the_forecast_of_the_next_like_it(world: Any) -> None:
+    evaluation = await claimed(world)
+    world.host.share.made(120, 12 * 3)  # its twelve samples have three tokens each
+    score = await world.measurer.run(evaluation, "me")
+    await world.store.change(evaluation.id, lambda present: present.succeed("me", score, world.clock.now()))
+    expected = (await world.evaluations.create(replace(SPEC, samples_per_problem=6), "")).evaluation.forecast
+    assert (expected.prompt_tokens, expected.completion_tokens) == (360, 108)
+    world.host.share = EngineShare()  # the next one draws nothing anew, and is no measure
+    again = await claimed(world)
+    score = await world.measurer.run(again, "me")
+    await world.store.change(again.id, lambda present: present.succeed("me", score, world.clock.now()))
+    expected = (await world.evaluations.create(SPEC, "")).evaluation.forecast
+    assert (expected.prompt_tokens, expected.completion_tokens) == (120, 36)
+
+
 async def test_a_budget_ends_it_and_what_was_judged_is_kept(world: Any) -> None:
     evaluation = await claimed(world, replace(SPEC, budget=0.2))
     world.environment.cpu_times = {f"p0{number}": timedelta(seconds=5) for number in range(6)}  # 0.05 EUR a sample

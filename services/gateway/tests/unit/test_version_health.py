@@ -10,6 +10,7 @@ from gateway_service.domain.releases.findings import Bound
 from gateway_service.domain.traffic.record import Arm, CompletionRecord
 from gateway_service.domain.version_health import DAY
 from ratchet_kit.names import VersionRef
+from ratchet_kit.usage import Prices
 
 from ..world import World
 
@@ -62,6 +63,11 @@ async def test_days_and_arms(world: World, http: httpx.AsyncClient) -> None:
     assert (fallback["arm"], fallback["left"], fallback.get("latency_p50")) == ("ARM_FALLBACK", "1", None)
     assert (now["requests"], now["errors"]) == ("1", "0")
     assert reply["notices"] == []
+    assert (reply["answers"], reply["usage"]["prompt_tokens"]) == ("42", str(120 + int(now["prompt_tokens"])))
+    assert "cost" not in reply["usage"]
+    world.completions.prices = Prices(currency="EUR", million_prompt_tokens=1e6)
+    priced = (await http.get(PATH, params={"days": 1})).json()
+    assert (priced["answers"], priced["usage"]["cost"]) == ("2", float(now["prompt_tokens"]))
     assert [one["requests"] for one in (await http.get(PATH, params={"days": 1})).json()["days"]] == ["1", "1"]
 
 

@@ -130,6 +130,8 @@ def policy_to_proto(policy: Policy) -> pb.Policy:
             gpu_time=duration_to_proto(policy.usage.gpu_time),
             cpu_time=duration_to_proto(policy.usage.cpu_time),
             tokens=policy.usage.tokens,
+            gpu_busy_time=duration_to_proto(policy.usage.gpu_busy_time),
+            gpu_watched_time=duration_to_proto(policy.usage.gpu_watched_time),
         ),
     )
 

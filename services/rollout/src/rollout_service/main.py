@@ -1,6 +1,6 @@
 """Builds the service and runs it: `python -m rollout_service.main`."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -9,7 +9,7 @@ from functools import partial
 import grpc
 
 from ratchet.rollout.v1 import rollout_pb2, rollout_pb2_grpc
-from ratchet_kit import log_files, memory, server
+from ratchet_kit import gpus, log_files, memory, server
 from ratchet_kit.allowed_sources import Places
 from ratchet_kit.retention import Kept, tidy
 from ratchet_kit.times import Clock, SystemClock
@@ -58,6 +58,7 @@ async def provision(
     journal: PolicyJournal | None = None,
     meter: Meter | None = None,
     clock: Clock | None = None,
+    gpu_use: Callable[[Sequence[str]], Mapping[str, float]] = gpus.use,
     limits: RestartLimits | None = None,
 ) -> AsyncIterator[Service]:
     """Builds everything and recovers the policies of a service that was killed. At the end no engine is left."""
@@ -70,6 +71,7 @@ async def provision(
             journal=journal or FileJournal(work / "policies"),
             meter=meter or PrometheusMeter(),
             clock=clock or SystemClock(),
+            gpu_use=gpu_use,
         )
         limits = limits or RestartLimits(deaths=settings.max_engine_deaths)
         policies = await stack.enter_async_context(Policies(ports, limits, settings.room, devices))

@@ -36,6 +36,22 @@ class TestGpus:
             await world.load(PolicyName(name))
         assert world.engines.devices == [("4",), ("5",), ("4",)]
 
+    async def test_the_use_of_an_engines_gpus_adds_up_and_is_kept_when_it_is_restarted(self, world: World) -> None:
+        world.gpu_use = {"4": 0.25, "5": 1.0}
+        await world.load()
+        async with asyncio.timeout(30):
+            while not (usage := world.policies.get(P).usage).gpu_watched_time:
+                await asyncio.sleep(0.01)
+        assert usage.gpu_busy_time == usage.gpu_watched_time / 4
+        world.gpu_use = {}
+        world.engine.die("killed")
+        async with asyncio.timeout(10):
+            while len(world.engines.started) < 2:
+                await asyncio.sleep(0.001)
+        after = world.policies.get(P).usage
+        assert after.gpu_watched_time >= usage.gpu_watched_time
+        assert after.gpu_busy_time == after.gpu_watched_time / 4
+
     async def test_a_gpu_is_free_again_when_its_policy_is_gone_or_has_failed(self, world: World) -> None:
         await world.load(PolicyName("a"))
         world.engines.refusals = [FailedPrecondition("no room for the KV cache")]

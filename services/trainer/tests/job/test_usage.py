@@ -20,7 +20,7 @@ from ratchet_policies import EngineShare, PolicySpec, Sampling
 from ratchet_policies.fleet import Fleet
 from trainer_service.job.policy.policy import RunPolicy
 from trainer_service.job.policy.stream_transport import StreamTransport
-from trainer_service.job.run.process_usage import EVERY_S, FOLDER
+from trainer_service.job.run.process_usage import EVERY_S, FOLDER, recorded_gpus
 from trainer_service.job.usage import UsageMeter
 
 from .rollouts import Rollouts, served
@@ -35,6 +35,16 @@ begun = time.process_time()
 while time.process_time() < begun + {}: pass
 print("done", flush=True)
 sys.stdin.read()
+"""
+
+NVML = """
+from types import SimpleNamespace
+class NVMLError(Exception): pass
+def nvmlInit(): pass
+def nvmlShutdown(): pass
+def nvmlDeviceGetHandleByIndex(index): return index
+def nvmlDeviceGetUUID(handle): return f"GPU-{handle}"
+def nvmlDeviceGetUtilizationRates(handle): return SimpleNamespace(gpu=50)
 """
 
 
@@ -79,6 +89,31 @@ def test_ranks_count_as_the_kernel_accounts_for_them_also_one_that_was_killed(tm
     accounted = of_children() - before
     assert sum(float(file.read_text()) for file in tmp_path.glob("*.seconds")) == pytest.approx(accounted, rel=0.02)
     assert living.total_seconds() == pytest.approx(accounted, rel=0.05)
+
+
+async def test_the_use_of_ranks_gpus_is_counted_once_for_each_gpu(tmp_path: Path):
+    for name, text in (("a-1", "GPU-a 9.0 10.0"), ("a-2", "GPU-a 1.0 2.0"), ("b-1", "GPU-b 3.0 20.0")):
+        (tmp_path / f"{name}.gpu").write_text(text)
+    found = await meter(tmp_path, ranks=2).read()
+    assert (found.gpu_busy_time, found.gpu_watched_time) == (timedelta(seconds=12), timedelta(seconds=30))
+    assert (await meter(tmp_path, ranks=0).read()).gpu_watched_time == timedelta()
+
+
+@pytest.mark.integration
+def test_a_process_with_one_gpu_records_its_use(tmp_path: Path):
+    """NVML stands in a module of its name."""
+    (tmp_path / "pynvml.py").write_text(NVML)
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    environment = os.environ | {FOLDER: str(tmp_path / "usage"), "CUDA_VISIBLE_DEVICES": "0", "PYTHONPATH": path}
+    rank = "from trainer_service.job.run import process_usage as p; import sys; p.record(); sys.stdin.read()"
+    running = subprocess.Popen([sys.executable, "-c", rank], env=environment, stdin=subprocess.PIPE)
+    try:
+        while not (found := recorded_gpus(tmp_path / "usage")).watched:
+            assert running.poll() is None
+            time.sleep(0.1)
+    finally:
+        running.communicate()
+    assert found.busy == found.watched / 2
 
 
 async def test_an_engine_counts_from_its_start_until_it_is_unloaded(tmp_path: Path):

@@ -110,6 +110,8 @@ def evaluate(
 
         def measure(request_id: str = "") -> None:
             evaluation = client.evaluations.create(spec, request_id)
+            if model and evaluation.state == eval_pb2.Evaluation.STATE_QUEUED:
+                stderr.print(view.forecast(evaluation), markup=False, soft_wrap=True)
             for notice in evaluation.notices:
                 stderr.print(f"{notice}.", markup=False, soft_wrap=True)
             if imported:

@@ -22,12 +22,12 @@ from ratchet_cli.commands.evaluations import (
 )
 from ratchet_cli.commands.options import numbers_of_user, one_of
 from ratchet_cli.terminal.errors import CommandError
-from ratchet_cli.terminal.output import JsonFlag, print_json, stdout
+from ratchet_cli.terminal.output import JsonFlag, print_json, say, stdout
 from ratchet_cli.views.progress import Terminal
 from ratchet_client import Client
 from ratchet_kit import refs
 from ratchet_workflows.following import evaluations as following
-from ratchet_workflows.following.gates import decided, out_of_bounds, passed
+from ratchet_workflows.following.gates import cost, decided, out_of_bounds, passed
 from ratchet_workflows.notation.references import champion, version_of
 from ratchet_workflows.notation.suites import names_of, sets_of
 
@@ -91,11 +91,14 @@ def gate(
     runtimes.ensure_for(names_of(measured))
     with Client() as client:
         decision = _decide(client, model, spec, min_difference, rules, quiet=as_json)
+        price = "" if as_json else cost(client, decision)
     if as_json:
         print_json(decision)
     else:
         word = Text("passed", "green") if passed(decision) else Text("not passed", "red")
         stdout.print(Text("  ").join([word, Text(decision.id), Text(decision.reason)]))
+        if price:
+            say(f"Cost: {price}.")
     if not passed(decision):
         raise typer.Exit(1)
 

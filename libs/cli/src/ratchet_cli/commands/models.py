@@ -23,6 +23,7 @@ from ratchet_cli.views.models import follow_version, version_fields
 from ratchet_client import Client
 from ratchet_client.names import model_name, state_name, version_name
 from ratchet_kit.names import BareModel, VersionRef
+from ratchet_reports import usage_words
 from ratchet_workflows.notation.references import parse, version_of
 
 POLL_S = 1.0
@@ -187,6 +188,8 @@ def show_health(
             for one in found.days
         ],
     )
+    if price := usage_words.cost(found.usage, answers=found.answers):
+        say(f"{found.answers:,} answers cost {price}")
     for notice in found.notices:
         say(f"worse: {notice.message}")
 

@@ -80,7 +80,7 @@ def environment(text: str) -> environment_pb2.EnvironmentSpec | None:
 
 
 def harness(command: Sequence[str] | None, files: Path | None) -> environment_pb2.EnvironmentSpec | None:
-    """Of a command and the folder of its files; None without a command. Raises CommandError."""
+    """The harness of a command and the folder of its files; None without a command. Raises CommandError."""
     if not command:
         if files:
             raise CommandError("--files is of a command, which stands after --.", 2)

@@ -37,6 +37,7 @@ def show_facts(evaluation: pb.Evaluation) -> None:
             ),
             *([("played by", environment_name(spec.environment))] if spec.HasField("environment") else []),
             ("weights", evaluation.policy_id or "-"),
+            ("forecast", usage_words.expected(evaluation.forecast) if evaluation.HasField("forecast") else "-"),
             ("used", usage_words.used(evaluation.usage) or "-"),
             ("cost", usage_words.cost(evaluation.usage, budget, evaluation.samples_done) or usage_words.UNPRICED),
             ("created", when(evaluation.create_time)),
@@ -44,6 +45,14 @@ def show_facts(evaluation: pb.Evaluation) -> None:
             ("ended", when(evaluation.end_time)),
         ]
     )
+
+
+def forecast(evaluation: pb.Evaluation) -> str:
+    """The usage that a new evaluation is expected to have, in a sentence."""
+    if evaluation.HasField("forecast"):
+        return f"Forecast: {usage_words.expected(evaluation.forecast)}."
+    model = evaluation.version.model or measured_name(evaluation)
+    return f"No forecast: no evaluation of {model} on {set_names(evaluation)} in this way has succeeded yet."
 
 
 def show_result(evaluation: pb.Evaluation) -> None:

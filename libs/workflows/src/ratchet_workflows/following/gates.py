@@ -1,8 +1,9 @@
 """A gate, waited for."""
 
 from ratchet.registry.v1 import registry_pb2 as pb
-from ratchet_client import Client
+from ratchet_client import ApiError, Client
 from ratchet_kit.statistics import LARGEST_CONCESSION
+from ratchet_reports import usage_words
 from ratchet_workflows.errors import WorkflowError
 
 
@@ -12,6 +13,21 @@ def decided(client: Client, gate: pb.Gate) -> pb.Gate:
     if gate.state == pb.Gate.STATE_FAILED:
         raise WorkflowError(f"Gate {gate.id} could not be decided: {gate.failure.message}")
     return gate
+
+
+def cost(client: Client, gate: pb.Gate) -> str:
+    """The cost of what it was decided by: the candidate's run and both evaluations, and its part for each point gained.
+    Empty without prices, and where one of them is not there any more."""
+    try:
+        measured = [client.evaluations.get(id) for id in (gate.champion_evaluation_id, gate.candidate_evaluation_id)]
+        usages = [one.usage for one in measured]
+        if not any(usage.HasField("cost") for usage in usages):
+            return ""
+        run = client.models.version(gate.candidate.model, gate.candidate.number).lineage.run_id
+        usages += [client.runs.get(run).usage] if run else []
+    except ApiError:
+        return ""
+    return usage_words.together(usages, gate.comparison.difference.value)
 
 
 def out_of_bounds(min_difference: float) -> str:

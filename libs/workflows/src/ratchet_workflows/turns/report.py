@@ -13,6 +13,7 @@ from ratchet_kit.names import VersionRef
 from ratchet_reports import gather as evaluations
 from ratchet_reports import page, run_words, usage_words
 from ratchet_reports.drawing import GREEN, GREY, INK, axes, svg
+from ratchet_workflows.following import gates
 from ratchet_workflows.turns.records import Record, State
 
 
@@ -62,7 +63,7 @@ def gather(client: Client, record: Record) -> TurnReport:
         facts.add("release", release.id)
     comparison = _comparison(client, record.evaluations.get(str(before)), record.evaluations.get(str(after)))
     usages = [it.usage for it in (run, *found.values()) if it]
-    facts.add("cost", usage_words.together(usages, comparison.difference.value if comparison else 0.0))
+    facts.add("cost", gates.cost(client, gate) if gate else usage_words.together(usages, 0.0))
     named = {"train": run, "gate": gate, "release": release} | {f"measure {name}": it for name, it in found.items()}
     stages = [(name, it) for name, it in named.items() if it]
     stages.sort(key=lambda stage: stage[1].create_time.ToMicroseconds())

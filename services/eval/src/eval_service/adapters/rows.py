@@ -23,6 +23,7 @@ from ratchet_kit.text import storable
 from ratchet_kit.usage import Usage
 
 _USAGE = TypeAdapter(Usage)
+_FORECAST = TypeAdapter[Usage | None](Usage | None)
 _ENVIRONMENT = TypeAdapter(EnvironmentSpec)
 _KINDS: dict[type[AnyModel], str] = {VersionRef: "version", AliasRef: "alias", BareModel: "model", Location: "uri"}
 
@@ -46,6 +47,7 @@ def evaluation_row(evaluation: Evaluation) -> dict[str, Any]:
         pace_time=pace.time if pace else None,
         pace_samples=pace.samples if pace else None,
         usage=_USAGE.dump_json(evaluation.usage).decode(),
+        forecast=_FORECAST.dump_json(evaluation.forecast).decode(),
         actor=evaluation.actor,
         **hold_row(evaluation.hold),
     )
@@ -65,6 +67,7 @@ def to_evaluation(row: Row[Any]) -> Evaluation:
         references=References(row.references_tried, row.references_total),
         pace=Pace(row.pace_time, row.pace_samples) if row.pace_time else None,
         usage=_USAGE.validate_json(row.usage),
+        forecast=_FORECAST.validate_json(row.forecast),
         actor=row.actor,
         hold=hold_of(row),
     )

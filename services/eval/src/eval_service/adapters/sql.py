@@ -221,6 +221,11 @@ class SqlEvaluationStore:
             found[row.evaluation_id].append(Count(key, row.verdict, failure, row.forgeable, row.number))
         return found
 
+    async def tokens(self, ids: Sequence[str]) -> Mapping[str, int]:
+        of, tokens = samples.c.evaluation_id, func.sum(samples.c.tokens).label("tokens")
+        rows = await self._database.rows(select(of, tokens).where(of.in_(ids)).group_by(of))
+        return dict.fromkeys(ids, 0) | {row.evaluation_id: int(row.tokens) for row in rows}
+
 
 def _by_key(id: str, after: SampleKey | None) -> Select[Any]:
     columns = (samples.c.benchmark, samples.c.problem_id, samples.c.index)

@@ -31,6 +31,7 @@ evaluations = Table(
     Column("pace_time", UtcDateTime),
     Column("pace_samples", Integer),
     Column("usage", Text, nullable=False, server_default="{}"),
+    Column("forecast", Text, nullable=False, server_default="null"),
     Column("actor", String(64), nullable=False, server_default=""),
     # That its samples have not lost their texts yet.
     Column("has_texts", Boolean, nullable=False, server_default=true()),

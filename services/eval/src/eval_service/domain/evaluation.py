@@ -92,6 +92,8 @@ class Evaluation(Held):
     pace: Pace | None = None
     usage: Usage = field(default_factory=Usage)
     """The sum over all attempts; a lost one counts until its last look."""
+    forecast: Usage | None = None
+    """Expected when it was created; None: nothing to go by."""
     actor: str = ""
     """Id of the API key that created it."""
 

@@ -18,6 +18,7 @@ from eval_service.domain.comparison import (
     plan,
 )
 from eval_service.domain.evaluation import Evaluation
+from eval_service.domain.forecast import Forecasts, short_of
 from eval_service.domain.measurement import Measurement
 from eval_service.domain.ports import (
     EvaluationFilter,
@@ -44,6 +45,7 @@ from ratchet_kit.pages import Page, fetch_page
 from ratchet_kit.projects import is_seen
 from ratchet_kit.statistics import too_few
 from ratchet_kit.times import Clock
+from ratchet_kit.usage import Prices
 from ratchet_problems.examples import Examples
 from ratchet_problems.templates import Template
 
@@ -77,7 +79,7 @@ class Evaluations:
         clock: Clock,
         examine_template: Callable[[str], Awaitable[Template]],
         watch_interval: timedelta = timedelta(milliseconds=500),
-        has_prices: bool = False,
+        prices: Prices | None = None,
     ) -> None:
         self._store = store
         self._queue = queue
@@ -88,7 +90,8 @@ class Evaluations:
         self._clock = clock
         self._examine_template = examine_template
         self._watch_interval = watch_interval
-        self._has_prices = has_prices
+        self._prices = prices
+        self._forecasts = Forecasts(store, problems, prices)
 
     async def create(
         self,
@@ -103,7 +106,7 @@ class Evaluations:
         or decides no gate where the evaluation is `for_gate`; NotFound for a model or a reward that is not there,
         AlreadyExists when the request's id was used for another evaluation."""
         spec = spec.as_requested()
-        if spec.budget is not None and not self._has_prices:
+        if spec.budget is not None and self._prices is None:
             rule = "must be left out: the operator has set no prices (RATCHET_PRICES), so no cost is known"
             raise invalid("spec.budget", rule)
         request = Request.of(request_id, type(spec.model).__name__, spec)
@@ -120,9 +123,12 @@ class Evaluations:
         notices += await self._template(spec)
         spec = replace(spec, judge=await self._judge(spec.judge), examples=await self._examples(spec.examples))
         model = await self._models.resolve(spec.model) if spec.model else None
-        wanted = Evaluation("", spec, model, self._clock.now(), notices=tuple(notices), actor=actor)
+        expected = await self._forecasts.of(spec, model)
+        notices += short_of(spec.budget, expected)
+        now = self._clock.now()
+        wanted = Evaluation("", spec, model, now, notices=tuple(notices), forecast=expected, actor=actor)
         if validate_only:
-            return _report(wanted, (), (), self._clock.now(), ())
+            return _report(wanted, (), (), now, ())
         wanted = replace(wanted, id=new_id("eval"))
         for used in (*(entry.problems for entry in spec.suite), *([spec.examples] if spec.examples else [])):
             await self._problems.use(used, wanted.id)

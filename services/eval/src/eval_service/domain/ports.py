@@ -149,6 +149,10 @@ class EvaluationStore(Protocol):
         """By evaluation; in no order."""
         ...
 
+    async def tokens(self, ids: Sequence[str]) -> Mapping[str, int]:
+        """By evaluation, the new tokens of its samples, whoever drew them."""
+        ...
+
     async def sound(self, digests: Sequence[str]) -> Mapping[str, Sound]:
         """Of those problems whose reference passed once, by digest."""
         ...
@@ -270,11 +274,11 @@ class Played:
 
     reward: float
     reason: str
-    """Of the verdict."""
+    """The verdict's."""
     forgeable: bool
     """The program could have written the reward."""
     said: str
-    """What the program and the model said, for people: the last way through its calls."""
+    """Messages of the program and the model, for people: the last way through its calls."""
     calls: int
     """Answers of the model."""
     tokens: int

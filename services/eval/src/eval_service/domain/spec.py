@@ -40,7 +40,7 @@ class SuiteEntry:
 
 
 class Kind(StrEnum):
-    """What a set must hold to be measured."""
+    """Content that a set must have to be measured."""
 
     TESTED = "tested"
     """Problems with tests."""
@@ -202,7 +202,7 @@ class EvaluationSpec:
 
     @property
     def kind(self) -> Kind:
-        """Of its sets."""
+        """The kind of all its sets."""
         if self.environment and self.environment.is_harness:
             return Kind.FOLDERS
         return Kind.UNTESTED if self.judge else Kind.TESTED

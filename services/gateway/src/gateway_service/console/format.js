@@ -62,12 +62,17 @@ export function used(usage) {
     ? `${count(usage.prompt_tokens)} tokens in, ${count(usage.completion_tokens)} out`
     : "";
   const parts = [
-    time(usage?.gpu_time, "GPU"),
+    time(usage?.gpu_time, `GPU${busy(usage)}`),
     time(usage?.cpu_time, "CPU"),
     time(usage?.sandbox_time, "CPU in the sandbox"),
     tokens,
   ];
   return parts.filter(Boolean).join(", ");
+}
+
+function busy(usage) {
+  const watched = seconds(usage?.gpu_watched_time);
+  return watched ? ` (${Math.round((100 * seconds(usage.gpu_busy_time)) / watched)} % busy)` : "";
 }
 
 export function waiting(usage) {
@@ -80,6 +85,21 @@ export function cost(usage, budget, answers) {
   if (usage?.cost == null) return "";
   const each = answers ? `, ${money((1000 * usage.cost) / answers, usage.currency)} for 1,000 answers` : "";
   return `${money(usage.cost, usage.currency)}${budget ? ` of ${budget}` : ""}${each}`;
+}
+
+// The sum of several costs, and its part for each percentage point of the gained share.
+export function together(usages, gained) {
+  const priced = usages.filter((usage) => usage?.cost != null);
+  if (!priced.length) return "";
+  const [whole, { currency }] = [priced.reduce((sum, usage) => sum + usage.cost, 0), priced.at(-1)];
+  const each = gained > 0 ? `, ${money(whole / (100 * gained), currency)} for each point gained` : "";
+  return money(whole, currency) + each;
+}
+
+// A forecast: the cost where there are prices, or else the time, and what is used.
+export function expected(usage) {
+  if (!usage) return "";
+  return [`about ${cost(usage) || span(seconds(usage.wall_time))}`, used(usage)].filter(Boolean).join(", ");
 }
 
 export const clock = (text) => (text ? new Date(text).toLocaleString() : "");

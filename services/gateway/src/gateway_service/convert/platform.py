@@ -99,6 +99,8 @@ def version_health_to_proto(health: Health) -> platform_pb2.GetVersionHealthResp
             )
             for one in health.notices
         ],
+        answers=health.answers.answers,
+        usage=usage_to_proto(health.answers.usage),
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from gateway_service.domain import drift
+from gateway_service.domain.keys.costs import Account
 from gateway_service.domain.ports import ModelRegistry
 from gateway_service.domain.traffic.ports import CompletionLog
 from gateway_service.domain.traffic.sample import ArmTraffic, Attempt, Period
@@ -66,6 +67,8 @@ class Health:
     days: Sequence[TrafficDay]
     """The oldest first; days without traffic are left out."""
     notices: Sequence[DriftNotice]
+    answers: Account
+    """Their number, tokens and cost in these days."""
 
 
 class VersionHealth:
@@ -103,7 +106,8 @@ class VersionHealth:
         today = self._today()
         shown = [today - DAY * back for back in reversed(range(days or DEFAULT_DAYS))]
         found = [TrafficDay(day, arm) for day in shown for arm in await self._log.version_arms(ref, _whole(day))]
-        return Health(found, await self._drift(ref))
+        charges = [one for one in await self._log.answers(shown[0]) if one.version == str(ref)]
+        return Health(found, await self._drift(ref), Account.of(str(ref), charges))
 
     async def _drift(self, ref: VersionRef) -> Sequence[DriftNotice]:
         model = await self._registry.model(ref.model)

@@ -2,15 +2,17 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from ratchet_kit.errors import DataLoss, FailedPrecondition, Internal, RatchetError, Unavailable
+from ratchet_kit.gpus import LOOK, GpuWatch
 from ratchet_kit.logs import get_logger
 from ratchet_kit.permanent import is_permanent
 from ratchet_kit.retry import patiently
+from ratchet_kit.work import surviving
 from ratchet_policies import EngineUsage
 from rollout_service.domain.generation import EngineOutput, Generation, GenerationRequest
 from rollout_service.domain.policy import Death, Policy, PolicyId, State
@@ -59,6 +61,7 @@ class PolicyHost:
         """The time since which the present engine has its GPUs; None without one."""
         self._spent = EngineUsage()
         """By the engines before it; the tokens, of all."""
+        self._gpus = GpuWatch(ports.gpu_use)
         self.sequences = 0
         """Completions in progress or waiting."""
         self.used = ports.clock.now()
@@ -70,7 +73,11 @@ class PolicyHost:
         cpu_time = self._engine.cpu_time if self._engine else timedelta()
         held = timedelta(seconds=time.monotonic() - self._started) if self._started else timedelta()
         return EngineUsage(
-            self._spent.gpu_time + len(self.policy.devices) * held, self._spent.cpu_time + cpu_time, self._spent.tokens
+            self._spent.gpu_time + len(self.policy.devices) * held,
+            self._spent.cpu_time + cpu_time,
+            self._spent.tokens,
+            self._spent.gpu_busy_time + self._gpus.busy_time,
+            self._spent.gpu_watched_time + self._gpus.watched_time,
         )
 
     @property
@@ -303,6 +310,7 @@ class PolicyHost:
         model = self._model
         policy = self.policy
         self._started = time.monotonic()
+        watching = asyncio.create_task(self._watch(policy.devices))
         try:
             engine = await self._ports.engines.start(policy.name, model, policy.options, policy.devices)
             try:
@@ -324,7 +332,15 @@ class PolicyHost:
                 await engine.stop()
                 self._spent = replace(self._spent, cpu_time=self._spent.cpu_time + engine.cpu_time)
         finally:
-            self._spent, self._started = self.usage, None
+            watching.cancel()
+            self._spent, self._started, self._gpus = self.usage, None, GpuWatch(self._ports.gpu_use)
+
+    async def _watch(self, devices: Sequence[str]) -> None:
+        watch = self._gpus
+        while devices:
+            with surviving("gpus", policy=self.policy.name):
+                await asyncio.to_thread(watch.look, devices)
+            await asyncio.sleep(LOOK.total_seconds())
 
 
 class _Counted:

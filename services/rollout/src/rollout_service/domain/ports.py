@@ -1,6 +1,6 @@
 """What the domain needs from outside."""
 
-from collections.abc import AsyncGenerator, Collection, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -204,3 +204,5 @@ class Ports:
     journal: PolicyJournal
     meter: Meter
     clock: Clock
+    gpu_use: Callable[[Sequence[str]], Mapping[str, float]]
+    """As `ratchet_kit.gpus.use`."""

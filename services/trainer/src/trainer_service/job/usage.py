@@ -7,7 +7,7 @@ from pathlib import Path
 from ratchet_environments.executor import Executor
 from ratchet_kit.usage import Prices, Usage, priced
 from trainer_service.job.policy.policy import RunPolicy
-from trainer_service.job.run.process_usage import recorded
+from trainer_service.job.run.process_usage import GpuTimes, recorded, recorded_gpus
 
 
 class UsageMeter:
@@ -35,6 +35,7 @@ class UsageMeter:
     async def read(self) -> Usage:
         """Until now. Raises nothing: where the engine does not answer, it counts as it was seen last."""
         await self._policy.look()
+        ranks = recorded_gpus(self._folder) if self._ranks else GpuTimes()
         share, now = self._policy.share, time.monotonic()
         held = timedelta(seconds=now - self._held_since) if self._held_since else timedelta()
         usage = Usage(
@@ -45,5 +46,7 @@ class UsageMeter:
             completion_tokens=share.completion_tokens,
             wall_time=timedelta(seconds=now - self._since),
             wait_time=self._waited,
+            gpu_busy_time=ranks.busy + share.gpu_busy_time,
+            gpu_watched_time=ranks.watched + share.gpu_watched_time,
         )
         return priced(usage, self._prices)

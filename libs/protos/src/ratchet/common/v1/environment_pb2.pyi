@@ -57,11 +57,11 @@ class EnvironmentSpec(_message.Message):
     """Maximum number of answers in an episode, 2 to 16. Absent: 3. Not of a harness."""
     @_builtins.property
     def command(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Of a harness: the command and its arguments."""
+        """The command of a harness, and its arguments."""
 
     @_builtins.property
     def files(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Of a harness: text files of its own, by their path below /tmp/harness; 1 MiB in all."""
+        """Text files of a harness, by their path below /tmp/harness; 1 MiB in all."""
 
     def __init__(
         self,

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dratchet/common/v1/usage.proto\x12\x11ratchet.common.v1\x1a\x1egoogle/protobuf/duration.proto\"\xce\x02\n\x05Usage\x12+\n\x08gpu_time\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\x12+\n\x08\x63pu_time\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12/\n\x0csandbox_time\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x15\n\rprompt_tokens\x18\x04 \x01(\x03\x12\x19\n\x11\x63ompletion_tokens\x18\x05 \x01(\x03\x12,\n\twall_time\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12,\n\twait_time\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x11\n\x04\x63ost\x18\x08 \x01(\x01H\x00\x88\x01\x01\x12\x10\n\x08\x63urrency\x18\t \x01(\tB\x07\n\x05_costb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dratchet/common/v1/usage.proto\x12\x11ratchet.common.v1\x1a\x1egoogle/protobuf/duration.proto\"\xb5\x03\n\x05Usage\x12+\n\x08gpu_time\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\x12+\n\x08\x63pu_time\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12/\n\x0csandbox_time\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x15\n\rprompt_tokens\x18\x04 \x01(\x03\x12\x19\n\x11\x63ompletion_tokens\x18\x05 \x01(\x03\x12,\n\twall_time\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12,\n\twait_time\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x11\n\x04\x63ost\x18\x08 \x01(\x01H\x00\x88\x01\x01\x12\x10\n\x08\x63urrency\x18\t \x01(\t\x12\x30\n\rgpu_busy_time\x18\n \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x33\n\x10gpu_watched_time\x18\x0b \x01(\x0b\x32\x19.google.protobuf.DurationB\x07\n\x05_costb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,5 +33,5 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'ratchet.common.v1.usage_pb2
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_USAGE']._serialized_start=85
-  _globals['_USAGE']._serialized_end=419
+  _globals['_USAGE']._serialized_end=522
 # @@protoc_insertion_point(module_scope)

@@ -32,6 +32,8 @@ class Usage(_message.Message):
     WAIT_TIME_FIELD_NUMBER: _builtins.int
     COST_FIELD_NUMBER: _builtins.int
     CURRENCY_FIELD_NUMBER: _builtins.int
+    GPU_BUSY_TIME_FIELD_NUMBER: _builtins.int
+    GPU_WATCHED_TIME_FIELD_NUMBER: _builtins.int
     prompt_tokens: _builtins.int
     """Tokens that the engine has read and made."""
     completion_tokens: _builtins.int
@@ -58,6 +60,14 @@ class Usage(_message.Message):
 
     @_builtins.property
     def wait_time(self) -> _duration_pb2.Duration: ...
+    @_builtins.property
+    def gpu_busy_time(self) -> _duration_pb2.Duration:
+        """Part of gpu_watched_time in which a GPU computed (NVML's utilization); their ratio is the mean use."""
+
+    @_builtins.property
+    def gpu_watched_time(self) -> _duration_pb2.Duration:
+        """Part of gpu_time in which NVML said the use. 0 where it was never there: the use is not known."""
+
     def __init__(
         self,
         *,
@@ -70,10 +80,12 @@ class Usage(_message.Message):
         wait_time: _duration_pb2.Duration | None = ...,
         cost: _builtins.float | None = ...,
         currency: _builtins.str = ...,
+        gpu_busy_time: _duration_pb2.Duration | None = ...,
+        gpu_watched_time: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_cost", b"_cost", "cost", b"cost", "cpu_time", b"cpu_time", "gpu_time", b"gpu_time", "sandbox_time", b"sandbox_time", "wait_time", b"wait_time", "wall_time", b"wall_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_cost", b"_cost", "cost", b"cost", "cpu_time", b"cpu_time", "gpu_busy_time", b"gpu_busy_time", "gpu_time", b"gpu_time", "gpu_watched_time", b"gpu_watched_time", "sandbox_time", b"sandbox_time", "wait_time", b"wait_time", "wall_time", b"wall_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cost", b"_cost", "completion_tokens", b"completion_tokens", "cost", b"cost", "cpu_time", b"cpu_time", "currency", b"currency", "gpu_time", b"gpu_time", "prompt_tokens", b"prompt_tokens", "sandbox_time", b"sandbox_time", "wait_time", b"wait_time", "wall_time", b"wall_time"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cost", b"_cost", "completion_tokens", b"completion_tokens", "cost", b"cost", "cpu_time", b"cpu_time", "currency", b"currency", "gpu_busy_time", b"gpu_busy_time", "gpu_time", b"gpu_time", "gpu_watched_time", b"gpu_watched_time", "prompt_tokens", b"prompt_tokens", "sandbox_time", b"sandbox_time", "wait_time", b"wait_time", "wall_time", b"wall_time"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__cost: _TypeAlias = _typing.Literal["cost"]  # noqa: Y015
     _WhichOneofArgType__cost: _TypeAlias = _typing.Literal["_cost", b"_cost"]  # noqa: Y015

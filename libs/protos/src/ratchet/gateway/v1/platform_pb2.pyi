@@ -739,6 +739,10 @@ class GetVersionHealthResponse(_message.Message):
 
     DAYS_FIELD_NUMBER: _builtins.int
     NOTICES_FIELD_NUMBER: _builtins.int
+    ANSWERS_FIELD_NUMBER: _builtins.int
+    USAGE_FIELD_NUMBER: _builtins.int
+    answers: _builtins.int
+    """Requests of these days, by the ledger, with their tokens and cost."""
     @_builtins.property
     def days(self) -> _containers.RepeatedCompositeFieldContainer[Global___TrafficDay]:
         """The oldest first. Days without requests are left out."""
@@ -749,15 +753,19 @@ class GetVersionHealthResponse(_message.Message):
         however often it is looked at.
         """
 
+    @_builtins.property
+    def usage(self) -> _usage_pb2.Usage: ...
     def __init__(
         self,
         *,
         days: _abc.Iterable[Global___TrafficDay] | None = ...,
         notices: _abc.Iterable[Global___DriftNotice] | None = ...,
+        answers: _builtins.int = ...,
+        usage: _usage_pb2.Usage | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["days", b"days", "notices", b"notices"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answers", b"answers", "days", b"days", "notices", b"notices", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -155,6 +155,8 @@ class EngineUsage(_message.Message):
     GPU_TIME_FIELD_NUMBER: _builtins.int
     CPU_TIME_FIELD_NUMBER: _builtins.int
     TOKENS_FIELD_NUMBER: _builtins.int
+    GPU_BUSY_TIME_FIELD_NUMBER: _builtins.int
+    GPU_WATCHED_TIME_FIELD_NUMBER: _builtins.int
     tokens: _builtins.int
     """Tokens of prompts and completions, all callers' together."""
     @_builtins.property
@@ -165,16 +167,24 @@ class EngineUsage(_message.Message):
     def cpu_time(self) -> _duration_pb2.Duration:
         """Processor time of the engines' processes, those that have ended included."""
 
+    @_builtins.property
+    def gpu_busy_time(self) -> _duration_pb2.Duration:
+        """As in Usage."""
+
+    @_builtins.property
+    def gpu_watched_time(self) -> _duration_pb2.Duration: ...
     def __init__(
         self,
         *,
         gpu_time: _duration_pb2.Duration | None = ...,
         cpu_time: _duration_pb2.Duration | None = ...,
         tokens: _builtins.int = ...,
+        gpu_busy_time: _duration_pb2.Duration | None = ...,
+        gpu_watched_time: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["cpu_time", b"cpu_time", "gpu_time", b"gpu_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cpu_time", b"cpu_time", "gpu_busy_time", b"gpu_busy_time", "gpu_time", b"gpu_time", "gpu_watched_time", b"gpu_watched_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cpu_time", b"cpu_time", "gpu_time", b"gpu_time", "tokens", b"tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cpu_time", b"cpu_time", "gpu_busy_time", b"gpu_busy_time", "gpu_time", b"gpu_time", "gpu_watched_time", b"gpu_watched_time", "tokens", b"tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

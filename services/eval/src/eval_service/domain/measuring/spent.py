@@ -21,7 +21,14 @@ class Spent:
     async def until(self, now: datetime) -> Usage:
         shares = [await policy.look() for policy in self.policies]
         usage = Usage(sandbox_time=self.sandbox_time, wall_time=now - self.start_time) + total(
-            Usage(share.gpu_time, share.cpu_time, timedelta(), share.prompt_tokens, share.completion_tokens)
+            Usage(
+                share.gpu_time,
+                share.cpu_time,
+                prompt_tokens=share.prompt_tokens,
+                completion_tokens=share.completion_tokens,
+                gpu_busy_time=share.gpu_busy_time,
+                gpu_watched_time=share.gpu_watched_time,
+            )
             for share in shares
         )
         return priced(usage, self.prices)

@@ -2,6 +2,7 @@
 
 import { post } from "../api.js";
 import { el, empty } from "../dom.js";
+import { expected } from "../format.js";
 import { field, form, numeric, offered, select } from "../forms.js";
 import { catalogue, modelsOf, readyVersions } from "./choices.js";
 import { to } from "./parts.js";
@@ -46,8 +47,9 @@ export async function evaluationForm(signal) {
       field("Maximum tokens of an answer", numeric("tokens", "512", { required: true, "data-of": "spec.max_tokens" })),
     ],
     async check(data) {
-      await post("evaluations", { spec: spec(data, versions), validate_only: true });
-      return "";
+      const { evaluation } = await post("evaluations", { spec: spec(data, versions), validate_only: true });
+      const forecast = expected(evaluation.forecast) || "no evaluation of this model on this set in this way yet";
+      return el("p", { class: "note" }, ["Possible. Forecast: ", forecast, "."]);
     },
     async act(data, request_id) {
       const { evaluation } = await post("evaluations", { request_id, spec: spec(data, versions) });

@@ -2,7 +2,7 @@
 
 import { get, list, post, remove } from "../api.js";
 import { el, empty, facts, number, problem, section, table } from "../dom.js";
-import { ago, between, clock, cost, count, interval, model, short, used, version, word } from "../format.js";
+import { ago, between, clock, cost, count, expected, interval, model, short, used, version, word } from "../format.js";
 import { field } from "../forms.js";
 import { later, live, refresh } from "../live.js";
 import { filters } from "./filters.js";
@@ -156,6 +156,7 @@ export async function evaluation({ host, parts: [id], signal }) {
         ["weights", hash(one.policy_id)],
         ["temperature", short(one.spec.temperature)],
         ["took", between(one.start_time, one.end_time)],
+        ["forecast", expected(one.forecast)],
         ["used", used(one.usage)],
         ["cost", cost(one.usage, one.spec.budget, Number(one.samples_done))],
         ["forgeable passes", Number(one.forgeable_passes) || ""],

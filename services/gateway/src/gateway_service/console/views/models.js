@@ -1,9 +1,9 @@
 // Models, their versions with where each is from, and where their aliases pointed when.
 
 import { get, list } from "../api.js";
-import { el, empty, facts, number, problem, section, table, words } from "../dom.js";
-import { ago, clock, count, model as nameOf, seconds, signed, span, word } from "../format.js";
-import { live } from "../live.js";
+import { el, empty, facts, number, problem, section, table } from "../dom.js";
+import { ago, clock, cost, count, model as nameOf, seconds, signed, span, together, word } from "../format.js";
+import { later, live } from "../live.js";
 import { aliases } from "./health.js";
 import { hash, link, modelLink, runLink, state, to, versionLink } from "./parts.js";
 
@@ -82,7 +82,8 @@ async function version({ host, name, which, signal }) {
   await live(host, signal, () => get(path, {}, signal), drawHealth, 60);
 }
 
-const drawHealth = ({ days, notices }) => [
+const drawHealth = ({ days, notices, answers, usage }) => [
+  cost(usage) && el("p", { class: "note" }, `${count(answers)} answers cost ${cost(usage, null, Number(answers))}.`),
   notices.length > 0 &&
     problem({ message: "Worse than before, by more than a release allows:", violations: notices.map(worse) }),
   table(
@@ -144,6 +145,25 @@ function lineage(one, byNumber) {
 const side = (ref, id) =>
   el("td", {}, versionLink(ref), id && el("div", { class: "note" }, link(to("evaluations", id), "evaluation")));
 
+// What it was decided by: the candidate's run and both evaluations.
+function costOf(gate) {
+  const node = el("details", {}, el("summary", {}, "Cost"));
+  node.addEventListener("toggle", () => later(node, () => el("p", { class: "note" }, gateCost(gate))), { once: true });
+  return node;
+}
+
+async function gateCost(gate) {
+  const ids = [gate.champion_evaluation_id, gate.candidate_evaluation_id];
+  const [made, ...measured] = await Promise.all([
+    get(to("models", gate.candidate.model, "versions", gate.candidate.number)),
+    ...ids.map((id) => get(to("evaluations", id))),
+  ]);
+  const run = made.version.lineage?.run_id;
+  const trained = run ? [(await get(to("runs", run))).run] : [];
+  const usages = [...measured.map(({ evaluation }) => evaluation), ...trained].map(({ usage }) => usage);
+  return together(usages, gate.comparison.difference?.value ?? 0) || "Not known: the operator has set no prices.";
+}
+
 const drawGates = (found) =>
   table(
     ["gate", "candidate", "against", "difference in pass@1", "reason", "made"],
@@ -156,7 +176,7 @@ const drawGates = (found) =>
           ? `${signed(one.comparison.difference.value)} [${signed(one.comparison.difference.low)}, ${signed(one.comparison.difference.high)}]`
           : "",
       ),
-      words(one.failure?.message ?? one.reason),
+      el("td", { class: "text" }, one.failure?.message ?? one.reason, one.comparison && costOf(one)),
       number(ago(one.create_time)),
     ]),
     {

@@ -1,4 +1,5 @@
-"""Each process of a job writes its processor time to a file of its own, where the driver reads it (`usage`).
+"""Each process of a job writes its processor time, and the use of its GPU, to files of its own, where the driver reads
+them (`usage`).
 
 A process of Ray is no child of the job and may be on another node; one that is killed leaves its last number behind.
 Every worker of Ray imports this: it needs little.
@@ -10,10 +11,12 @@ import socket
 import threading
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
 from ratchet_kit import cpu_time
+from ratchet_kit.gpus import GpuWatch, visible
 
 FOLDER = "RATCHET_JOB_USAGE"
 """The variable that names the folder to processes of the job."""
@@ -26,15 +29,26 @@ def record() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / f"{socket.gethostname()}-{os.getpid()}.seconds"
 
-    def write() -> None:
+    def put(file: Path, text: str) -> None:
         part = file.with_suffix(".part")
         with suppress(OSError):  # the disk is full, or the run was deleted: the next time is soon
-            part.write_text(repr(cpu_time.used_by().total_seconds()))
+            part.write_text(text)
             os.replace(part, file)
+
+    def write() -> None:
+        put(file, repr(cpu_time.used_by().total_seconds()))
+
+    watch = GpuWatch()
 
     def repeat() -> None:
         while True:
             write()
+            names = visible()
+            if len(names) == 1:  # a rank's; who sees several, or none, computes on none
+                watch.look(names)
+                for uuid in watch.uuids:
+                    times = f"{watch.busy_time.total_seconds()} {watch.watched_time.total_seconds()}"
+                    put(file.with_suffix(".gpu"), f"{uuid} {times}")
             time.sleep(EVERY_S)
 
     threading.Thread(target=repeat, name="usage", daemon=True).start()
@@ -54,3 +68,19 @@ def recorded(folder: Path) -> timedelta:
         if name == host:
             here.append(int(pid))
     return timedelta(seconds=seconds) + cpu_time.used_by(without=here)
+
+
+@dataclass(frozen=True, slots=True)
+class GpuTimes:
+    busy: timedelta = timedelta()
+    watched: timedelta = timedelta()
+
+
+def recorded_gpus(folder: Path) -> GpuTimes:
+    """Sums over the GPUs; of several processes on one, the longest counts."""
+    found: dict[str, tuple[float, float]] = {}
+    for file in folder.glob("*.gpu"):
+        uuid, busy, watched = file.read_text().split()
+        found[uuid] = max(found.get(uuid, (0.0, 0.0)), (float(watched), float(busy)))
+    watched_s, busy_s = (sum(one[place] for one in found.values()) for place in (0, 1))
+    return GpuTimes(timedelta(seconds=busy_s), timedelta(seconds=watched_s))
