@@ -65,20 +65,29 @@ class Absent(importlib.abc.MetaPathFinder):
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 sys.meta_path.insert(0, Absent())
-__import__(sys.argv[1] + "_service.main")
+__import__(sys.argv[1])
 """
 
 
 @LIGHT
 def test_a_service_starts_with_what_its_lock_holds(service: str) -> None:
     """An extra that its pyproject.toml does not ask for is there in the environment of these tests all the same."""
-    locked = locked_by(service)
+    starts_with(locked_by(service), f"{service}_service.main")
+
+
+def test_the_command_starts_with_what_its_wheels_ask_for() -> None:
+    seen: set[tuple[str, frozenset[str]]] = set()
+    needs("ratchet-cli", frozenset(), seen)
+    starts_with({name for name, _ in seen}, "ratchet_cli.main")
+
+
+def starts_with(there: set[str], module: str) -> None:
     absent = [
-        module
-        for module, names in metadata.packages_distributions().items()
-        if not any(name in locked or name.startswith("ratchet-") for name in map(canonicalize_name, names))
+        found
+        for found, names in metadata.packages_distributions().items()
+        if not any(name in there or name.startswith("ratchet-") for name in map(canonicalize_name, names))
     ]
     done = subprocess.run(
-        [sys.executable, "-c", IMPORTS, service, json.dumps(absent)], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", IMPORTS, module, json.dumps(absent)], capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 0, done.stderr[-1000:]

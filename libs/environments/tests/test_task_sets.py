@@ -144,3 +144,10 @@ def test_other_packing_and_other_files_are_refused(tasks: Path, tmp_path: Path) 
         file.write_bytes(wrong)
         with pytest.raises(InvalidArgument, match=words):
             TaskSet(file).check("train", lambda *_: None)
+
+
+def test_folders_are_read_after_their_file_made_room_for_others(tasks: Path, tmp_path: Path) -> None:
+    file = made(tmp_path / "packed", *find([tasks]))
+    packed_tasks = TaskSet(file)
+    file.unlink()
+    assert [task.name for task in packed_tasks] == [read(folder).name for folder in find([tasks])]

@@ -13,6 +13,7 @@ from ratchet_environments.workspaces import Workspaces
 from ratchet_episodes import Episode, Harness, run
 from ratchet_kit.client import wait_healthy
 from ratchet_kit.errors import InvalidArgument, Unavailable
+from ratchet_kit.work import Priority
 from ratchet_policies import ChatPrompt, Delta, Sampling
 from ratchet_problems import Message
 from ratchet_sessions.door import Seat
@@ -52,11 +53,13 @@ SOLUTION = (EXAMPLES / "csv-to-json/solution/solve.sh").read_text()
 class Hiccup(MemoryEngine):
     """Its first answer fails."""
 
-    async def stream(self, name: str, policy_id: str, prompt: ChatPrompt, sampling: Sampling) -> AsyncGenerator[Delta]:
+    async def stream(
+        self, name: str, policy_id: str, prompt: ChatPrompt, sampling: Sampling, priority: Priority = Priority.NORMAL
+    ) -> AsyncGenerator[Delta]:
         if not self.samplings:
             self.samplings.append(sampling)
             raise Unavailable("the engine starts")
-        async for delta in super().stream(name, policy_id, prompt, sampling):
+        async for delta in super().stream(name, policy_id, prompt, sampling, priority):
             yield delta
 
 

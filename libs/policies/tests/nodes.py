@@ -106,7 +106,9 @@ class MemoryNode:
         self.answered += 1
         return Generation((Completion(0, self.address),), policy_id, 1)
 
-    async def stream(self, name: str, policy_id: str, prompt: Prompt, sampling: Sampling) -> AsyncGenerator[Delta]:
+    async def stream(
+        self, name: str, policy_id: str, prompt: Prompt, sampling: Sampling, priority: Priority = Priority.NORMAL
+    ) -> AsyncGenerator[Delta]:
         await self._serve(name, policy_id)
         self.answered += 1
         for piece in range(self.pieces):

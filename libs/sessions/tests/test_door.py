@@ -12,6 +12,7 @@ import httpx
 import openai
 import pytest
 
+from ratchet_kit.work import Priority
 from ratchet_policies import FinishReason, Sampling
 from ratchet_problems import Message
 from ratchet_sessions import BranchReason, Session
@@ -25,7 +26,7 @@ ASKED: Any = [{"role": "user", "content": "Say 日本語 👩‍💻."}]
 class Episode:
     def __init__(self) -> None:
         self.engine, self.session = MemoryEngine(), Session()
-        seat = Seat(self.engine, "p", Sampling(temperature=0.7, max_tokens=100))
+        seat = Seat(self.engine, "p", Sampling(temperature=0.7, max_tokens=100), priority=Priority.LOW)
         self.door = Door(self.session, {"": seat})
 
     @property
@@ -149,6 +150,7 @@ async def test_the_episode_draws_the_tokens_and_the_program_says_where_an_answer
     made = await create(model="m", messages=ASKED, temperature=0, max_tokens=7, stop=["\n"], n=2, seed=3)
     assert len(made.choices) == len(episode.session.calls) == 2
     (wanted,) = episode.engine.samplings
+    assert set(episode.engine.priorities) == {Priority.LOW}
     assert wanted == replace(Sampling(temperature=0.7, logprobs=True), max_tokens=7, stop=("\n",), n=2)
     await create(model="m", messages=ASKED, max_tokens=1000)
     assert episode.engine.samplings[1].max_tokens == 100

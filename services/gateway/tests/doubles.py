@@ -151,7 +151,9 @@ class ScriptedEngine:
             completions = (*completions[:-1], broken)
         return Generation(completions, policy_id, len(words), _echo(words, sampling))
 
-    async def stream(self, name: str, policy_id: str, prompt: Prompt, sampling: Sampling) -> AsyncGenerator[Delta]:
+    async def stream(
+        self, name: str, policy_id: str, prompt: Prompt, sampling: Sampling, priority: Priority = Priority.NORMAL
+    ) -> AsyncGenerator[Delta]:
         words = await self._words(name, policy_id, prompt)
         self.samplings.append(sampling)
         calls = _calls(prompt, words)

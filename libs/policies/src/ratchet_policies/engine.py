@@ -43,6 +43,8 @@ class PolicyEngine(Protocol):
         """
         ...
 
-    def stream(self, name: str, policy_id: str, prompt: Prompt, sampling: Sampling) -> AsyncGenerator[Delta]:
+    def stream(
+        self, name: str, policy_id: str, prompt: Prompt, sampling: Sampling, priority: Priority = Priority.NORMAL
+    ) -> AsyncGenerator[Delta]:
         """Like generate, piece by piece; raises while iterated. Closed early, it stops the generation."""
         ...

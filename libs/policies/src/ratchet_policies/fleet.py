@@ -215,10 +215,12 @@ class Fleet:
             except AGAIN as error:
                 route.failed(error)
 
-    async def stream(self, name: str, policy_id: str, prompt: Prompt, sampling: Sampling) -> AsyncGenerator[Delta]:
+    async def stream(
+        self, name: str, policy_id: str, prompt: Prompt, sampling: Sampling, priority: Priority = Priority.NORMAL
+    ) -> AsyncGenerator[Delta]:
         async def pieces(member: Member) -> AsyncGenerator[Delta]:
             with member.serving(name, sampling.n):
-                async with aclosing(member.engine.stream(name, policy_id, prompt, sampling)) as deltas:
+                async with aclosing(member.engine.stream(name, policy_id, prompt, sampling, priority)) as deltas:
                     while (delta := await member.unless_away(anext(deltas, None))) is not None:
                         yield delta
 

@@ -79,8 +79,11 @@ class RolloutEngine:
             raise FailedPrecondition(f"{name} answered from {reply.policy_id}, not from {policy_id}")
         return convert.generation_from_proto(reply)
 
-    async def stream(self, name: str, policy_id: str, prompt: Prompt, sampling: Sampling) -> AsyncGenerator[Delta]:
-        request = pb.StreamGenerateRequest(request=convert.generate_request(name, policy_id, prompt, sampling))
+    async def stream(
+        self, name: str, policy_id: str, prompt: Prompt, sampling: Sampling, priority: Priority = Priority.NORMAL
+    ) -> AsyncGenerator[Delta]:
+        inner = convert.generate_request(name, policy_id, prompt, sampling, priority)
+        request = pb.StreamGenerateRequest(request=inner)
         call = self._stub.StreamGenerate(request, timeout=self._generate_timeout)
         try:
             with rpc_errors():

@@ -26,6 +26,7 @@ from ratchet_kit.errors import InvalidArgument, NotFound, Unauthenticated, Unimp
 from ratchet_kit.http_server import HttpServer, while_connected
 from ratchet_kit.ids import new_id
 from ratchet_kit.times import Clock, SystemClock
+from ratchet_kit.work import Priority
 from ratchet_policies import (
     ChatPrompt,
     Completion,
@@ -63,6 +64,7 @@ class Seat:
     of both, and `stop`), the form that an answer follows, and their number."""
     policy_id: str = ""
     """The weights that must answer; empty: those that are loaded."""
+    priority: Priority = Priority.NORMAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +212,8 @@ class Door:
         prompt = ChatPrompt(question.messages, question.tools, begun=origin.begun)
         started = False
         try:
-            async with aclosing(seat.engine.stream(seat.policy, seat.policy_id, prompt, sampling)) as deltas:
+            made = seat.engine.stream(seat.policy, seat.policy_id, prompt, sampling, seat.priority)
+            async with aclosing(made) as deltas:
                 async for delta in deltas:
                     started = True
                     yield origin, delta

@@ -174,7 +174,7 @@ class Session:
             question=question,
             origin=origin,
             answer=answer,
-            prompt_ids=tuple(prompt_ids),
+            prompt_ids=begun + tuple(prompt_ids[len(begun) :]),  # the same objects: long conversations are many
             token_ids=completion.token_ids,
             log_probs=completion.log_probs,
             policy_id=policy_id,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ratchet_kit.errors import InvalidArgument, Unavailable, invalid
+from ratchet_kit.work import Priority
 from ratchet_policies import ChatPrompt, Completion, Delta, FinishReason, Sampling
 from ratchet_problems import Message, ToolCall, rendering
 from ratchet_testing.chats import FORMS, ByteTokenizer
@@ -46,6 +47,7 @@ class MemoryEngine:
     lies: str = ""
     """Its answers are wrong so: "prompt", "log_probs", "aborted" or "dies"."""
     samplings: list[Sampling] = field(default_factory=list)
+    priorities: list[Priority] = field(default_factory=list)
     cut: bool = False
     """Answers end at max_tokens."""
 
@@ -66,9 +68,12 @@ class MemoryEngine:
         except ValueError as error:
             raise invalid("prompt.chat.messages", str(error)) from error
 
-    async def stream(self, name: str, policy_id: str, prompt: ChatPrompt, sampling: Sampling) -> AsyncGenerator[Delta]:
+    async def stream(
+        self, name: str, policy_id: str, prompt: ChatPrompt, sampling: Sampling, priority: Priority = Priority.NORMAL
+    ) -> AsyncGenerator[Delta]:
         prompt_ids = self.render(prompt)
         self.samplings.append(sampling)
+        self.priorities.append(priority)
         if self.lies == "prompt":
             prompt_ids = prompt_ids[1:]
         for index in range(sampling.n):

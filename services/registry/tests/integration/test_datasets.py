@@ -12,12 +12,14 @@ from ratchet.registry.v1 import dataset_pb2 as pb
 from ratchet.registry.v1 import dataset_pb2_grpc
 from ratchet_environments.folders import sets
 from ratchet_environments.folders.folder import find, read
+from ratchet_environments.folders.sets import TaskSet
 from ratchet_kit.client import channel
 from ratchet_kit.errors import AlreadyExists, DataLoss, FailedPrecondition, InvalidArgument, NotFound
 from ratchet_kit.grpc_errors import rpc_errors
 from ratchet_kit.names import DatasetRef
 from ratchet_kit.times import timestamp_to_proto
 from ratchet_problems import dataset_cache, jsonl, load
+from ratchet_problems.dataset_cache import cached_tasks
 from ratchet_problems.dataset_fetching import Datasets
 from ratchet_problems.sets import load_pairs
 from ratchet_testing.services import serving
@@ -106,13 +108,13 @@ async def test_task_folders_are_fetched_once_and_are_no_problems(
         with pytest.raises(FailedPrecondition, match="tasks@1 holds task folders, which no run is trained on yet"):
             await fetch(DatasetRef("tasks"))
     with pytest.raises(FailedPrecondition, match="mine@1 holds no task folders"):
-        await sets.fetch(datasets, DatasetRef("mine"))
+        await datasets.fetch_tasks(DatasetRef("mine"))
     assert files_below(home) == []
-    found = await sets.fetch(datasets, DatasetRef("tasks"))
-    assert list(found) == [read(path) for path in find([EXAMPLES])]
+    found = await datasets.fetch_tasks(DatasetRef("tasks"))
+    assert list(TaskSet(cached_tasks(found))) == [read(path) for path in find([EXAMPLES])]
     (kept,) = files_below(home)
     os.utime(kept, (1, 1))
-    await sets.fetch(datasets, DatasetRef("tasks", 1, "train"))
+    await datasets.fetch_tasks(DatasetRef("tasks", 1, "train"))
     assert kept.stat().st_mtime > 1, "what is used lately stays longest"
 
 

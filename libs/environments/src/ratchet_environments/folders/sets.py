@@ -8,10 +8,12 @@ The same folders give the same bytes. `tar -xif` unpacks it.
 
 import hashlib
 import json
+import os
 import re
 import shutil
 import tarfile
 import tempfile
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,10 +25,7 @@ from ratchet_environments.folders.tree import MOST_BYTES, File, Tree, packed, un
 from ratchet_kit import json_text
 from ratchet_kit.errors import InvalidArgument, invalid
 from ratchet_kit.faults import Faults
-from ratchet_kit.names import DatasetRef
 from ratchet_problems import files
-from ratchet_problems.dataset_cache import cached_tasks
-from ratchet_problems.dataset_fetching import Datasets
 
 MOST_TASKS = 2_000
 MOST_FAULTS = 20
@@ -58,14 +57,15 @@ class Entry:
 
 
 class TaskSet:
-    """The tasks of a split. A folder is read when it is asked for."""
+    """The tasks of a split. A folder is read when it is asked for, also after the file was deleted: the data sets of a
+    machine make room for others."""
 
     def __init__(self, file: Path) -> None:
         """Raises InvalidArgument for a file that is no such split, OSError."""
         with file.open("rb") as opened:
             self.entries = tuple(entries(opened))
-        self._file = file
-        size = file.stat().st_size
+            self._opened, size = os.dup(opened.fileno()), file.stat().st_size
+        weakref.finalize(self, os.close, self._opened)
         self._starts: dict[str, int] = {}
         for entry in reversed(self.entries):
             size -= entry.size_bytes
@@ -114,14 +114,7 @@ class TaskSet:
             raise invalid(field, "is not as the manifest says")
 
     def _bytes(self, start: int, size: int) -> bytes:
-        with self._file.open("rb") as opened:
-            opened.seek(start)
-            return opened.read(size)
-
-
-async def fetch(datasets: Datasets, ref: DatasetRef) -> TaskSet:
-    """The task folders of a version, on this machine. Raises what `Datasets.fetch_tasks` raises."""
-    return TaskSet(cached_tasks(await datasets.fetch_tasks(ref)))
+        return os.pread(self._opened, size, start)
 
 
 def splits(paths: Sequence[Path]) -> Mapping[str, Sequence[Path]]:

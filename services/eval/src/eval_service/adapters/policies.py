@@ -147,7 +147,7 @@ class _EnginePolicy:
     async def play(self, environment: EnvironmentSpec, folder: TaskFolder, sampling: Sampling) -> Played:
         assert self._workspaces is not None
         harness = Harness(environment.command, {path: File(text.encode()) for path, text in environment.files.items()})
-        seat = Seat(self._engine, self._name, sampling, self._policy_id)
+        seat = Seat(self._engine, self._name, sampling, self._policy_id, Priority.LOW)
         try:
             episode = await run(self._workspaces, folder, harness, {"": seat}, forgeable=True)
         except NotFound as error:
