@@ -1,6 +1,7 @@
 """A program in several edits: what a reply says, when an episode ends, and that nothing held out is told."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -162,3 +163,23 @@ def test_a_spec_names_an_environment_that_there_is() -> None:
     assert [fault.description for fault in where.violations] == [
         "must be one of edits: plug-ins are of training, and play in its validations"
     ]
+
+
+def test_who_plays_on_task_folders_is_for_evaluations() -> None:
+    def fields(spec: EnvironmentSpec, folders: bool = True) -> list[str]:
+        where = Faults()
+        spec.check(where, folders=folders)
+        return [fault.field for fault in where.violations]
+
+    harness = EnvironmentSpec("harness", command=("python", "agent.py"), files={"agent.py": "", "lib/a.py": ""})
+    assert (fields(harness), harness.completed()) == ([], harness)
+    assert fields(harness, folders=False) == ["command", "files", "name"]
+    assert fields(EnvironmentSpec("harness", 3)) == ["max_turns", "command"]
+    wrong = replace(harness, command=("a", "b\0"), files=dict.fromkeys(("../a", "/a", "a/", ".", "a\n", "fine"), ""))
+    assert fields(wrong) == ["command", "files.../a", "files./a", "files.a/", "files..", "files.a\n"]
+    assert fields(replace(harness, files={"a": "x" * (1 << 20)})) == ["files"]
+    assert fields(replace(harness, files={str(place): "" for place in range(201)})) == ["files"]
+    tools = EnvironmentSpec("tools")
+    assert (fields(tools), tools.completed().max_turns) == ([], 20)
+    assert fields(replace(tools, max_turns=201, command=("x",))) == ["command", "max_turns"]
+    assert fields(tools, folders=False) == ["name", "max_turns"]

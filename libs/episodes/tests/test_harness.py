@@ -1,5 +1,6 @@
 """Programs that call models, unmodified, on task folders: a real sandbox, an engine in memory."""
 
+import json
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -7,15 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from ratchet_environments import EnvironmentSpec
 from ratchet_environments.folders.folder import TaskFolder, read
 from ratchet_environments.folders.tree import File
 from ratchet_environments.workspaces import Workspaces
-from ratchet_episodes import Episode, Harness, run
+from ratchet_episodes import Episode, Harness, harness_of, run
 from ratchet_kit.client import wait_healthy
 from ratchet_kit.errors import InvalidArgument, Unavailable
 from ratchet_kit.work import Priority
 from ratchet_policies import ChatPrompt, Delta, Sampling
-from ratchet_problems import Message
+from ratchet_problems import Message, ToolCall
 from ratchet_sessions.door import Seat
 from ratchet_testing.memory_engine import POLICY, MemoryEngine
 
@@ -129,3 +131,58 @@ async def test_a_command_that_can_not_start_is_an_error(sandbox_target: str) -> 
     async with served(sandbox_target) as workspaces:
         with pytest.raises(InvalidArgument, match="no-such-program can't be started in the workspace"):
             await run(workspaces, task(), Harness(("no-such-program",)), {})
+
+
+def calling(*calls: tuple[str, dict[str, object]]) -> Message:
+    made = tuple(
+        ToolCall(name, json.dumps(arguments), f"call{place}", place) for place, (name, arguments) in enumerate(calls)
+    )
+    return Message("assistant", "", made)
+
+
+async def with_tools(target: str, engine: MemoryEngine, turns: int = 20) -> Episode:
+    seats = {"": Seat(engine, "p", Sampling(), POLICY)}
+    async with served(target) as workspaces:
+        return await run(workspaces, task(), harness_of(EnvironmentSpec("tools", turns)), seats)
+
+
+async def test_a_model_works_with_tools_in_its_own_calls(sandbox_target: str) -> None:
+    engine = MemoryEngine(
+        says=[
+            calling(("bash", {"command": "ls; exit 3"}), ("read", {"path": "people.csv", "line": 2})),
+            calling(("search", {"pattern": "^name", "path": "."}), ("run_python", {"code": "print(6 * 7)"})),
+            calling(("write", {"path": "new/solve.sh", "content": SOLUTION.replace("people", "nobody")})),
+            calling(("patch", {"path": "new/solve.sh", "old": "set -", "new": "set -e"}), ("no_tool", {})),
+            calling(("patch", {"path": "new/solve.sh", "old": "", "new": ""}), ("read", {"file": "x"})),
+            calling(("bash", {"command": SOLUTION})),
+            calling(("submit", {})),
+        ]
+    )
+    found = await with_tools(sandbox_target, engine)
+    assert (found.reward, found.fault, len(found.session.calls)) == (1.0, "", 7)
+    (path,) = found.session.paths()
+    assert len(path.calls) == 7
+    results = [one.content for one in found.session.calls[-1].question.messages if one.role == "tool"]
+    assert "people.csv" in results[0]
+    assert results[0].endswith("(status 3)")
+    assert results[2].startswith("./people.csv:1: name")
+    assert results[3] == "42\n"
+    assert results[4].startswith("new/solve.sh has ")
+    assert "error: there is no tool no_tool" in results[6]
+    assert results[7].startswith("error: old stands")
+    assert results[8].startswith("error: read() got an unexpected keyword")
+
+
+async def test_a_model_that_never_submits_is_ended_after_its_turns(sandbox_target: str) -> None:
+    engine = MemoryEngine(says=[calling(("bash", {"command": "true"}))] * 5)
+    found = await with_tools(sandbox_target, engine, turns=3)
+    assert (len(found.session.calls), found.done.succeeded, found.reward) == (3, True, 0.0)
+
+
+async def test_a_model_that_takes_no_tools_is_no_wrong_answer(sandbox_target: str) -> None:
+    class Without(MemoryEngine):
+        def render(self, prompt: ChatPrompt) -> list[int]:
+            raise InvalidArgument("it has no parser of tools")
+
+    with pytest.raises(InvalidArgument, match="can't be given the tools: it has no parser of tools"):
+        await with_tools(sandbox_target, Without())

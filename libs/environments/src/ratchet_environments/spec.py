@@ -8,9 +8,11 @@ from ratchet_rewards import PLUGIN
 
 EDITS = "edits"
 HARNESS = "harness"
+TOOLS = "tools"
 NAMES = (EDITS,)
-MAX_TURNS = 3
-MOST_TURNS = 16
+MAX_TURNS, MOST_TURNS = 3, 16
+MAX_CALLS, MOST_CALLS = 20, 200
+"""Answers of an episode with tools."""
 MOST_FILES = 200
 MOST_FILE_BYTES = 1 << 20
 """Bytes of a harness's command and files together."""
@@ -22,7 +24,7 @@ class EnvironmentSpec:
 
     name: str
     max_turns: int | None = None
-    """Answers of an episode, at most; None: MAX_TURNS."""
+    """Answers of an episode, at most; None: MAX_TURNS, with tools MAX_CALLS."""
     digest: str = ""
     """Digest of the code of a plug-in, as it was found."""
     command: tuple[str, ...] = ()
@@ -31,12 +33,15 @@ class EnvironmentSpec:
     """A harness's own, by their path below /tmp/harness."""
 
     @property
-    def is_harness(self) -> bool:
-        return self.name == HARNESS
+    def on_folders(self) -> bool:
+        """It plays on task folders, and not on problems."""
+        return self.name in (HARNESS, TOOLS)
 
     @property
     def turns(self) -> int:
-        return MAX_TURNS if self.max_turns is None else self.max_turns
+        if self.max_turns is None:
+            return MAX_CALLS if self.name == TOOLS else MAX_TURNS
+        return self.max_turns
 
     @property
     def plugin(self) -> str:
@@ -44,20 +49,22 @@ class EnvironmentSpec:
         return self.name.removeprefix(PLUGIN) if self.name.startswith(PLUGIN) else ""
 
     def completed(self, digest: str = "") -> "EnvironmentSpec":
-        return self if self.is_harness else replace(self, max_turns=self.turns, digest=digest or self.digest)
+        return self if self.name == HARNESS else replace(self, max_turns=self.turns, digest=digest or self.digest)
 
-    def check(self, faults: Faults, *, plugins: bool = False, harnesses: bool = False) -> None:
-        """Adds a fault for each field that is at fault. `plugins`, `harnesses`: whether it may be one; a plug-in is
-        then looked up by whoever has them."""
-        if self.is_harness and harnesses:
+    def check(self, faults: Faults, *, plugins: bool = False, folders: bool = False) -> None:
+        """Adds a fault for each field that is at fault. `plugins`: whether it may be one, which is then looked up by
+        whoever has them. `folders`: whether it may play on task folders."""
+        if self.name == HARNESS and folders:
             self._check_harness(faults)
             return
         for name in ("command", "files"):
             faults.unless(not getattr(self, name), name, "must be left out: it is of a harness")
-        if self.is_harness:
-            faults.add(
-                "name", f"must be one of {', '.join(NAMES)}: evaluations measure a harness, no run trains with one"
-            )
+        if self.name == TOOLS and folders:
+            faults.bounds("max_turns", self.turns, at_least=1, at_most=MOST_CALLS)
+            return
+        if self.on_folders:
+            measured = f"{self.name} is measured by evaluations, and no run trains with it"
+            faults.add("name", f"must be one of {', '.join(NAMES)}: {measured}")
         elif not (plugins and self.plugin):
             trained = "plug-ins are of training, and play in its validations"
             if faults.unless(not self.plugin, "name", f"must be one of {', '.join(NAMES)}: {trained}"):
@@ -65,9 +72,8 @@ class EnvironmentSpec:
         faults.bounds("max_turns", self.turns, at_least=2, at_most=MOST_TURNS)
 
     def _check_harness(self, faults: Faults) -> None:
-        faults.unless(
-            self.max_turns is None, "max_turns", "must be left out: a harness ends by itself, or by the task's time"
-        )
+        own = "must be left out: a harness ends by itself, or with the task's time"
+        faults.unless(self.max_turns is None, "max_turns", own)
         faults.unless(bool(self.command and self.command[0]), "command", "must be the command of the harness")
         for name, texts in (("command", self.command), ("files", self.files.values())):
             faults.unless(not any("\0" in text for text in texts), name, "must not hold NUL")

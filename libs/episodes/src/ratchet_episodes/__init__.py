@@ -5,6 +5,6 @@ episode = await run(workspaces, folder, Harness(("python", "/tmp/harness/agent.p
 episode.judged.reward, episode.session.paths()
 """
 
-from ratchet_episodes.harness import Episode, Harness, run
+from ratchet_episodes.harness import Episode, Harness, harness_of, run
 
-__all__ = ["Episode", "Harness", "run"]
+__all__ = ["Episode", "Harness", "harness_of", "run"]

@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib import resources
 
-from ratchet_environments import relay
+from ratchet_environments import EnvironmentSpec, relay
 from ratchet_environments.folders import judging
 from ratchet_environments.folders.folder import TaskFolder
 from ratchet_environments.folders.judging import Judged
 from ratchet_environments.folders.tree import File, Tree, packed
+from ratchet_environments.spec import TOOLS
 from ratchet_environments.workspaces import Done, Workspace, Workspaces
 from ratchet_kit.errors import InvalidArgument
 from ratchet_sessions import Session
@@ -15,6 +17,7 @@ from ratchet_sessions.door import Door, Seat, opened
 
 FOLDER, INSTRUCTION = "harness", "instruction.md"
 """Below /tmp of the workspace."""
+_TOOLS_PROGRAM = "tools_program.py"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +25,17 @@ class Harness:
     command: tuple[str, ...]
     files: Tree = field(default_factory=dict)
     """Its own, by their path below /tmp/harness."""
+    is_ours: bool = False
+    """It is the platform's: what the model refuses is no fault of the program."""
+
+
+def harness_of(environment: EnvironmentSpec) -> Harness:
+    """The harness of an environment that plays on task folders."""
+    if environment.name == TOOLS:
+        source = resources.files("ratchet_episodes").joinpath(_TOOLS_PROGRAM).read_bytes()
+        command = ("python", f"/tmp/{FOLDER}/{_TOOLS_PROGRAM}", str(environment.turns))
+        return Harness(command, {_TOOLS_PROGRAM: File(source)}, is_ours=True)
+    return Harness(environment.command, {path: File(text.encode()) for path, text in environment.files.items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +72,8 @@ async def run(
         done = await _exec(workspace, door, task, harness.command)
         if done.exit.reason:
             raise InvalidArgument(f"{harness.command[0]} can't be started in the workspace: {done.exit.reason}")
+        if harness.is_ours and session.failed and not session.calls and not session.lost:
+            raise InvalidArgument(f"the model can't be given the tools: {session.failed[0].reason}")
         work = await judging.declared(workspace, task)
     judged = None if session.lost else await judging.judge(workspaces, task, work, forgeable=forgeable)
     return Episode(session, done, judged)

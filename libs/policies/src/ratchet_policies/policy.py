@@ -73,3 +73,5 @@ class PolicySpec:
     max_model_len: int | None = None
     """Prompt plus completion, in tokens; None: what the model's config says."""
     purpose: Purpose = Purpose.SERVING
+    model: str = ""
+    """Model of the registry whose settings it has; empty: `name` up to "@"."""

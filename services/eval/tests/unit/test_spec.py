@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from eval_service.domain.spec import EvaluationSpec, Form, ProblemSetRef, Prompting, RewardJudge, SuiteEntry
+from eval_service.domain.spec import EvaluationSpec, Form, Kind, ProblemSetRef, Prompting, RewardJudge, SuiteEntry
 from ratchet_environments import EnvironmentSpec
 from ratchet_kit.errors import InvalidArgument
 from ratchet_kit.names import AliasRef, AnyModel, BareModel, Location, VersionRef
@@ -112,5 +112,8 @@ def test_an_environment_is_for_chats_that_a_model_answers() -> None:
         "spec.environment.max_turns",
     ]
     assert fields_of(environment=EnvironmentSpec("plugin:hints")) == ["spec.environment.name"]
+    for plays in (EnvironmentSpec("tools"), EnvironmentSpec("harness", command=("x",))):
+        assert EvaluationSpec(STARTER, (BASICS,), environment=plays).kind is Kind.FOLDERS
+        assert fields_of(environment=plays, system="Be brief.") == ["spec.system"]
     assert fields_of(environment=edits, prompting=Prompting(form=Form.COMPLETION)) == ["spec.environment"]
     assert fields_of(model=None, environment=edits, imported_samples=5) == ["spec.environment"]

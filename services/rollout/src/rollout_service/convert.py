@@ -54,6 +54,7 @@ def load_policy_from_proto(request: pb.LoadPolicyRequest) -> LoadPolicy:
     numbers: dict[str, int] = {name: getattr(given, name) for name in _OPTIONS if given.HasField(name)}  # type: ignore[arg-type]
     for name, number in numbers.items():
         at.bounds(name, number, at_least=1)
+    at.length("model", given.model, 100)
     expected = _expected(request.expected_policy_id, "expected_policy_id", faults)
     purpose = faults.read("purpose", purpose_from_proto, request.purpose)
     faults.raise_if_any("the policy cannot be loaded")
@@ -62,7 +63,7 @@ def load_policy_from_proto(request: pb.LoadPolicyRequest) -> LoadPolicy:
         request_id=request.request_id,
         name=PolicyName(request.name),
         source=request.source_uri,
-        options=EngineOptions(dtype=_DTYPES.get(given.dtype), **numbers),
+        options=EngineOptions(dtype=_DTYPES.get(given.dtype), model=given.model, **numbers),
         expected_policy_id=expected,
         purpose=purpose,
     )

@@ -91,9 +91,10 @@ def start(tmp_path: Path) -> Callable[[Forks], Start]:
         defaults = EngineDefaults("cuda", 8, None, 1, 0.225, False, timedelta(seconds=1), {"qwen": "hermes"})
         factory = VllmFactory(defaults, forks, tmp_path)  # type: ignore[arg-type]
 
-        async def start(name: str, *devices: str, size_bytes: int = 0) -> object:
+        async def start(name: str, *devices: str, size_bytes: int = 0, registered: str = "") -> object:
             model = ModelFolder(tmp_path, PolicyId("sha256:0"), size_bytes)
-            return await factory.start(PolicyName(name), model, EngineOptions(dtype=Dtype.BFLOAT16), devices)
+            options = EngineOptions(dtype=Dtype.BFLOAT16, model=registered)
+            return await factory.start(PolicyName(name), model, options, devices)
 
         return start
 
@@ -108,10 +109,11 @@ async def test_an_engine_gets_its_gpus_and_its_share_of_their_memory(start: Call
 
 
 async def test_an_engine_gets_the_tool_parser_of_its_model(start: Callable[[Forks], Start]) -> None:
-    forks = Forks([READY] * 3)
+    forks = Forks([READY] * 4)
     for name in ("qwen@2", "qwen", "other@2"):
         await start(forks)(name)
-    assert [request.spec.tool_parser for request in forks.requests] == ["hermes", "hermes", ""]
+    await start(forks)("eval-eval_1", registered="qwen")
+    assert [request.spec.tool_parser for request in forks.requests] == ["hermes", "hermes", "", "hermes"]
 
 
 async def test_engines_on_one_gpu_start_one_after_the_other(start: Callable[[Forks], Start]) -> None:

@@ -17,10 +17,12 @@ from ratchet_cli.commands.options import HarnessFiles, refusing
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import JsonFlag, print_fields, print_json, say
 from ratchet_client import address
+from ratchet_environments import EnvironmentSpec
 from ratchet_environments.folders import folder
 from ratchet_environments.folders.tree import read_tree
+from ratchet_environments.spec import TOOLS
 from ratchet_environments.workspaces import Done, Workspaces
-from ratchet_episodes import Episode, Harness, run
+from ratchet_episodes import Episode, Harness, harness_of, run
 from ratchet_kit import client, logs
 from ratchet_kit.errors import FailedPrecondition
 from ratchet_kit.grpc_errors import rpc_errors
@@ -39,8 +41,10 @@ _SHOWN = 4000
 
 def episode(
     path: Annotated[Path, typer.Argument(help="Task folder.")],
-    command: Annotated[list[str], typer.Argument(help="Command that works on it, after --.")],
     model: Annotated[str, typer.Option(help="Model that answers: starter, starter@2, starter:champion or a folder.")],
+    command: Annotated[
+        list[str] | None, typer.Argument(help="Command that works on it, after --; none: the model, with tools.")
+    ] = None,
     files: HarnessFiles = None,
     temperature: Annotated[float, typer.Option(help="Temperature of all answers.", min=0, max=2)] = 1.0,
     forgeable: Annotated[
@@ -61,7 +65,7 @@ def episode(
     logs.configure("ratchet", "WARNING")
     with refusing():
         ports = control.running_state(Home.default()).ports
-        task, harness = folder.read(path), Harness(tuple(command), read_tree(files, f"{files}/") if files else {})
+        task, harness = folder.read(path), _harness(command, files)
         targets = {name: f"127.0.0.1:{port}" for name, port in ports.items()}
         sampling = Sampling(temperature=temperature)
         found = asyncio.run(_run(targets, task, harness, model, sampling, forgeable=forgeable))
@@ -79,6 +83,13 @@ def episode(
         )
     if found.judged is None or not found.judged.passed:
         raise CommandError(f"The task is not solved: {said['judge'] or said['fault']}.")
+
+
+def _harness(command: list[str] | None, files: Path | None) -> Harness:
+    if not command and files:
+        raise CommandError("--files is of a command, which stands after --.", 2)
+    tree = read_tree(files, f"{files}/") if files else {}
+    return Harness(tuple(command), tree) if command else harness_of(EnvironmentSpec(TOOLS))
 
 
 async def _run(

@@ -44,7 +44,8 @@ SinceOption = Annotated[
 EnvironmentOption = Annotated[
     str,
     typer.Option(
-        help="edits: up to 3 answers, each after the last one's failures; edits=N: up to N. Training: or plugin:NAME."
+        help="edits: up to 3 answers, each after the last one's failures; edits=N: up to N. Training: or plugin:NAME. "
+        "Evaluations: or tools, on task folders."
     ),
 ]
 JudgeOption = Annotated[

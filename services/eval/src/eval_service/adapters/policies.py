@@ -12,9 +12,8 @@ from ratchet.sandbox.v1 import workspace_pb2
 from ratchet_environments import EnvironmentSpec
 from ratchet_environments.folders.folder import TaskFolder
 from ratchet_environments.folders.judging import Judged
-from ratchet_environments.folders.tree import File
 from ratchet_environments.workspaces import Workspaces
-from ratchet_episodes import Episode, Harness, run
+from ratchet_episodes import Episode, harness_of, run
 from ratchet_kit.errors import DataLoss, FailedPrecondition, InvalidArgument, NotFound, RatchetError, Unavailable
 from ratchet_kit.logs import get_logger
 from ratchet_kit.work import Priority
@@ -74,7 +73,8 @@ class EnginePolicyHost:
                 await policy.look()
             return
         left = next((one.usage for one in policies if one.name == _name(holder)), EngineUsage())
-        spec = PolicySpec(_name(holder), model.source, model.policy_id, purpose=Purpose.EVALUATION)
+        registered, _, _ = model.version.partition("@")
+        spec = PolicySpec(_name(holder), model.source, model.policy_id, purpose=Purpose.EVALUATION, model=registered)
         try:
             policy = _EnginePolicy(self._engine, await self._loaded(model, spec), EngineShare(left), self._workspaces)
             try:
@@ -146,7 +146,7 @@ class _EnginePolicy:
 
     async def play(self, environment: EnvironmentSpec, folder: TaskFolder, sampling: Sampling) -> Played:
         assert self._workspaces is not None
-        harness = Harness(environment.command, {path: File(text.encode()) for path, text in environment.files.items()})
+        harness = harness_of(environment)
         seat = Seat(self._engine, self._name, sampling, self._policy_id, Priority.LOW)
         try:
             episode = await run(self._workspaces, folder, harness, {"": seat}, forgeable=True)

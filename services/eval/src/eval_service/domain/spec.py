@@ -152,12 +152,12 @@ class EvaluationSpec:
     def _check_environment(self, spec: Faults) -> None:
         if self.environment is None:
             return
-        self.environment.check(spec.under("environment"), harnesses=True)
+        self.environment.check(spec.under("environment"), folders=True)
         spec.unless(not self.imported_samples, "environment", "must be left out where samples are imported")
         chat = "must be left out: its replies are messages of a chat, and the prompts are texts"
         spec.unless(self.prompting.form is not Form.COMPLETION, "environment", chat)
-        if self.environment.is_harness:
-            own = "must be left out: a harness says itself what it asks the model"
+        if self.environment.on_folders:
+            own = "must be left out: who plays on task folders says itself what it asks the model"
             for field in ("system", "chat_template", "examples"):
                 spec.unless(not getattr(self, field), field, own)
 
@@ -203,7 +203,7 @@ class EvaluationSpec:
     @property
     def kind(self) -> Kind:
         """The kind of all its sets."""
-        if self.environment and self.environment.is_harness:
+        if self.environment and self.environment.on_folders:
             return Kind.FOLDERS
         return Kind.UNTESTED if self.judge else Kind.TESTED
 

@@ -201,6 +201,7 @@ class EngineOptions(_message.Message):
     MAX_NUM_SEQS_FIELD_NUMBER: _builtins.int
     KV_CACHE_BYTES_FIELD_NUMBER: _builtins.int
     TENSOR_PARALLEL_SIZE_FIELD_NUMBER: _builtins.int
+    MODEL_FIELD_NUMBER: _builtins.int
     dtype: Global___Dtype.ValueType
     max_model_len: _builtins.int
     """Prompt plus completion, in tokens. Absent: the value in the model's config."""
@@ -209,6 +210,8 @@ class EngineOptions(_message.Message):
     kv_cache_bytes: _builtins.int
     """Memory for keys and values. Absent on CPU: depends on the model and the machine's memory."""
     tensor_parallel_size: _builtins.int
+    model: _builtins.str
+    """Model of the registry whose settings it has, such as its parser of tools. Empty: the policy's name up to "@"."""
     def __init__(
         self,
         *,
@@ -217,10 +220,11 @@ class EngineOptions(_message.Message):
         max_num_seqs: _builtins.int | None = ...,
         kv_cache_bytes: _builtins.int | None = ...,
         tensor_parallel_size: _builtins.int | None = ...,
+        model: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_kv_cache_bytes", b"_kv_cache_bytes", "_max_model_len", b"_max_model_len", "_max_num_seqs", b"_max_num_seqs", "_tensor_parallel_size", b"_tensor_parallel_size", "kv_cache_bytes", b"kv_cache_bytes", "max_model_len", b"max_model_len", "max_num_seqs", b"max_num_seqs", "tensor_parallel_size", b"tensor_parallel_size"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_kv_cache_bytes", b"_kv_cache_bytes", "_max_model_len", b"_max_model_len", "_max_num_seqs", b"_max_num_seqs", "_tensor_parallel_size", b"_tensor_parallel_size", "dtype", b"dtype", "kv_cache_bytes", b"kv_cache_bytes", "max_model_len", b"max_model_len", "max_num_seqs", b"max_num_seqs", "tensor_parallel_size", b"tensor_parallel_size"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_kv_cache_bytes", b"_kv_cache_bytes", "_max_model_len", b"_max_model_len", "_max_num_seqs", b"_max_num_seqs", "_tensor_parallel_size", b"_tensor_parallel_size", "dtype", b"dtype", "kv_cache_bytes", b"kv_cache_bytes", "max_model_len", b"max_model_len", "max_num_seqs", b"max_num_seqs", "model", b"model", "tensor_parallel_size", b"tensor_parallel_size"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__kv_cache_bytes: _TypeAlias = _typing.Literal["kv_cache_bytes"]  # noqa: Y015
     _WhichOneofArgType__kv_cache_bytes: _TypeAlias = _typing.Literal["_kv_cache_bytes", b"_kv_cache_bytes"]  # noqa: Y015

@@ -35,7 +35,7 @@ class Judge:
         """With the faults that were found on the way. Raises Unavailable after all patience, InvalidArgument for a
         problem that cannot be run."""
         spec, own = attempt.spec.environment, attempt.spec.judge
-        inner = self._environments(None if spec and spec.is_harness else spec)  # its samples come judged
+        inner = self._environments(None if spec and spec.on_folders else spec)  # its samples come judged
         environment = PatientEnvironment(self._rewarded(inner, own) if own else inner, attempt.patience)
 
         async def store(judged: list[Sample]) -> None:

@@ -136,7 +136,7 @@ def engine_spec(
     defaults: EngineDefaults, name: PolicyName, model: ModelFolder, options: EngineOptions, devices: Sequence[str]
 ) -> wire.EngineSpec:
     """How a model is started on these GPUs: as the request says, else as the service does."""
-    registered, _, _ = name.partition("@")
+    registered = options.model or name.partition("@")[0]
     dtype = options.dtype or choose_dtype(defaults.device, model.path, cpu_flags())
     sequences = options.max_num_seqs or defaults.max_num_seqs
     cache = options.kv_cache_bytes or defaults.kv_cache_bytes
