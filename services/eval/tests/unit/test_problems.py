@@ -171,6 +171,8 @@ async def test_task_folders_are_problems_of_their_own(tmp_path: Path, monkeypatc
     assert [(one.id, one.prompt) for one in loaded.problems] == [(task.name, task.instruction) for task in tasks]
     assert [loaded.folder(problem) for problem in loaded.problems] == tasks
     assert len({one.digest for one in loaded.problems}) == 3
+    assert await source.load_if_ready(ref, Kind.FOLDERS) is not None
+    assert await source.load_if_ready(ProblemSetRef("agents@7/train"), Kind.FOLDERS) is None
     for name in ("basics", "humaneval", "no-file.jsonl"):
         with pytest.raises(InvalidArgument, match="must be a data set of task folders") as refused:
             await source.pin(ProblemSetRef(name), Kind.FOLDERS)

@@ -94,7 +94,8 @@ class LibraryProblems:
 
     async def load_if_ready(self, ref: ProblemSetRef, kind: Kind) -> ProblemSet | None:
         if kind is Kind.FOLDERS:
-            return await self._folders(ref)
+            dataset = ratchet_benchmarks.dataset_of(ref.name)
+            return await self._folders(ref) if dataset and cached_tasks(dataset).is_file() else None
         with _unusable():
             try:
                 return LibrarySet(await self._loaded(ref, kind))
