@@ -86,7 +86,7 @@ def test_a_harness_is_measured_on_a_data_set_of_task_folders(platform: Platform,
     assert compared.returncode == 0, compared.stderr
     other = json.loads(platform.ratchet(*asked, "--", "true").stdout)
     refused = platform.ratchet("evaluations", "compare", made["id"], other["id"])
-    assert (refused.returncode, "environment" in refused.stderr) == (1, True), refused.stderr
+    assert (refused.returncode, "differ in their harness: python" in refused.stderr) == (3, True), refused.stderr
 
 
 @pytest.mark.parametrize(

@@ -27,9 +27,9 @@ class EnvironmentSpec:
     """Answers of an episode, at most; None: MAX_TURNS, with tools MAX_CALLS."""
     digest: str = ""
     """Digest of the code of a plug-in, as it was found."""
-    command: tuple[str, ...] = ()
+    command: tuple[str, ...] = field(default=(), repr=False)
     """A harness's, which calls the model and works on a task folder."""
-    files: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict, repr=False)
     """A harness's own, by their path below /tmp/harness."""
 
     @property

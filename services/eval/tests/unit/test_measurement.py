@@ -43,6 +43,13 @@ def test_episodes_are_run_anew_each_time() -> None:
     assert of(environment=environment).draw != of("eval_2", environment=environment).draw
 
 
+def test_harnesses_differ_by_their_command_and_their_files() -> None:
+    harness = EnvironmentSpec("harness", command=("python", "a.py"), files={"a.py": "", "b.py": ""})
+    others = [replace(harness, command=("python", "b.py")), replace(harness, files={"a.py": "x", "b.py": ""})]
+    assert len({of(environment=one).setup for one in (harness, *others)}) == 3
+    assert of(environment=harness).setup == of(environment=replace(harness, files={"b.py": "", "a.py": ""})).setup
+
+
 def test_it_is_known_under_which_name_it_was_measured() -> None:
     names = [of(model=model).model for model in (VersionRef("a", 1), AliasRef("b", "champion"), Location("/c"))]
     assert names == ["a", "b", ""]

@@ -1,9 +1,11 @@
 """Compares two finished evaluations, problem by problem: in each set and in the whole score. And plans comparisons."""
 
 import hashlib
+import json
 import math
+import shlex
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -135,10 +137,13 @@ def setup_of(spec: EvaluationSpec) -> Mapping[str, object]:
         "problems": spec.digests,
         "weights": _weights(spec),
         "prompting": spec.prompting,
-        "environment": spec.environment,
+        "environment": spec.environment and replace(spec.environment, command=(), files={}),
         "temperature": spec.temperature,
         "max_tokens": spec.max_tokens,
     }
+    if spec.environment and spec.environment.command:
+        files = hashlib.sha256(json.dumps(sorted(spec.environment.files.items())).encode()).hexdigest()
+        setup["harness"] = f"{shlex.join(spec.environment.command)[:200]}, with files of sha256:{files}"
     if spec.system:  # without: what is on record stays the same setup
         setup["system"] = spec.system
     if spec.chat_template:
