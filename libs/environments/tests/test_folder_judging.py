@@ -1,8 +1,5 @@
 """Task folders judged by a sandbox-service of its own, as `ratchet tasks` does, and attacked."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -13,8 +10,7 @@ from ratchet_environments.folders.folder import Judge, find, read
 from ratchet_environments.folders.judging import declared, judge, solve, start
 from ratchet_environments.folders.tree import File
 from ratchet_environments.folders.work import Work
-from ratchet_environments.workspaces import Workspaces
-from ratchet_kit.client import wait_healthy
+from ratchet_testing.workspaces import served
 
 from . import planted
 
@@ -22,16 +18,6 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
 EXAMPLES = Path(__file__).parents[3] / "examples/tasks"
 BY_NAME = {attack.name: attack for attack in ATTACKS}
-
-
-@asynccontextmanager
-async def served(target: str) -> AsyncIterator[Workspaces]:
-    await wait_healthy(target, timedelta(seconds=60))
-    workspaces = Workspaces(target, "me")
-    async with workspaces.open() as workspace:
-        if "private-root" not in workspace.made.isolation_layers:
-            pytest.skip("this machine has no namespaces: task folders need L2")
-    yield workspaces
 
 
 async def test_examples_hold_and_others_are_made(sandbox_target: str, tmp_path: Path) -> None:

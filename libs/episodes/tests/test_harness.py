@@ -1,9 +1,7 @@
 """Programs that call models, unmodified, on task folders: a real sandbox, an engine in memory."""
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
-from datetime import timedelta
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
@@ -11,15 +9,14 @@ import pytest
 from ratchet_environments import EnvironmentSpec
 from ratchet_environments.folders.folder import TaskFolder, read
 from ratchet_environments.folders.tree import File
-from ratchet_environments.workspaces import Workspaces
 from ratchet_episodes import Episode, Harness, harness_of, run
-from ratchet_kit.client import wait_healthy
 from ratchet_kit.errors import InvalidArgument, Unavailable
 from ratchet_kit.work import Priority
 from ratchet_policies import ChatPrompt, Delta, Sampling
 from ratchet_problems import Message, ToolCall
 from ratchet_sessions.door import Seat
 from ratchet_testing.memory_engine import POLICY, MemoryEngine
+from ratchet_testing.workspaces import served
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
@@ -63,16 +60,6 @@ class Hiccup(MemoryEngine):
             raise Unavailable("the engine starts")
         async for delta in super().stream(name, policy_id, prompt, sampling, priority):
             yield delta
-
-
-@asynccontextmanager
-async def served(target: str) -> AsyncIterator[Workspaces]:
-    await wait_healthy(target, timedelta(seconds=60))
-    workspaces = Workspaces(target, "me")
-    async with workspaces.open() as workspace:
-        if "private-root" not in workspace.made.isolation_layers:
-            pytest.skip("this machine has no namespaces: task folders need L2")
-    yield workspaces
 
 
 def task() -> TaskFolder:

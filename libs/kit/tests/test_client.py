@@ -142,17 +142,17 @@ async def test_wait_healthy_of_a_server_without_health():
     await server.stop(None)
 
 
+def counting(seen, place):
+    async def answer(request, context):
+        seen[place] += 1
+        return request
+
+    return adding(unary_unary=answer)
+
+
 async def test_calls_are_spread_over_all_the_addresses_of_a_name():
     seen = [0, 0]
-
-    def counting(place):
-        async def answer(request, context):
-            seen[place] += 1
-            return request
-
-        return adding(unary_unary=answer)
-
-    async with serving(counting(0)) as one, serving(counting(1)) as two:
+    async with serving(counting(seen, 0)) as one, serving(counting(seen, 1)) as two:
         async with channel(f"ipv4:{one},{two}") as door:
             async with asyncio.timeout(10):
                 while min(seen) == 0:  # until both are connected
@@ -165,15 +165,7 @@ async def test_calls_are_spread_over_all_the_addresses_of_a_name():
 
 async def test_calls_of_one_who_keeps_to_an_address_all_go_there():
     seen = [0, 0]
-
-    def counting(place):
-        async def answer(request, context):
-            seen[place] += 1
-            return request
-
-        return adding(unary_unary=answer)
-
-    async with serving(counting(0)) as one, serving(counting(1)) as two:
+    async with serving(counting(seen, 0)) as one, serving(counting(seen, 1)) as two:
         totals = set()
         async with asyncio.timeout(30):
             while len(totals) < 2:  # by chance the one or the other

@@ -86,7 +86,7 @@ class MemorySet:
 def episode(task: str) -> Played:
     """Solves the even ones."""
     second = timedelta(seconds=1)
-    return Played(float(int(task[1:]) % 2 == 0), "reward", False, f"said of {task}", 2, 7, second, 2 * second)
+    return Played(int(task[1:]) % 2 == 0, "reward", False, f"said of {task}", 2, 7, second, 2 * second)
 
 
 class MemoryProblems:

@@ -13,13 +13,12 @@ import typer
 
 from ratchet.registry.v1 import registry_pb2 as pb
 from ratchet.registry.v1 import registry_pb2_grpc
-from ratchet_cli.commands.options import HarnessFiles, refusing
+from ratchet_cli.commands.options import HarnessFiles, own_files, refusing
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import JsonFlag, print_fields, print_json, say
 from ratchet_client import address
 from ratchet_environments import EnvironmentSpec
 from ratchet_environments.folders import folder
-from ratchet_environments.folders.tree import read_tree
 from ratchet_environments.spec import TOOLS
 from ratchet_environments.workspaces import Done, Workspaces
 from ratchet_episodes import Episode, Harness, harness_of, run
@@ -86,9 +85,7 @@ def episode(
 
 
 def _harness(command: list[str] | None, files: Path | None) -> Harness:
-    if not command and files:
-        raise CommandError("--files is of a command, which stands after --.", 2)
-    tree = read_tree(files, f"{files}/") if files else {}
+    tree = own_files(command, files)
     return Harness(tuple(command), tree) if command else harness_of(EnvironmentSpec(TOOLS))
 
 

@@ -13,7 +13,7 @@ from ratchet.common.v1 import environment_pb2, priority_pb2, problem_pb2
 from ratchet.eval.v1 import eval_pb2
 from ratchet_cli.commands import schedule
 from ratchet_cli.terminal.errors import CommandError
-from ratchet_environments.folders.tree import read_tree
+from ratchet_environments.folders.tree import Tree, read_tree
 from ratchet_kit.errors import InvalidArgument, RatchetError
 from ratchet_workflows.errors import UsageError
 from ratchet_workflows.notation import fields
@@ -80,14 +80,19 @@ def environment(text: str) -> environment_pb2.EnvironmentSpec | None:
     return _read(fields.environment, text, "--environment")
 
 
+def own_files(command: Sequence[str] | None, files: Path | None) -> Tree:
+    """The files of a command. Raises CommandError, also for files without one."""
+    if files and not command:
+        raise CommandError("--files is of a command, which stands after --.", 2)
+    with refusing():
+        return read_tree(files, f"{files}/") if files else {}
+
+
 def harness(command: Sequence[str] | None, files: Path | None) -> environment_pb2.EnvironmentSpec | None:
     """The harness of a command and the folder of its files; None without a command. Raises CommandError."""
+    tree = own_files(command, files)
     if not command:
-        if files:
-            raise CommandError("--files is of a command, which stands after --.", 2)
         return None
-    with refusing():
-        tree = read_tree(files, f"{files}/") if files else {}
     texts = {}
     for path, file in tree.items():
         try:

@@ -176,7 +176,7 @@ class _EnginePolicy:
 def _played(episode: Episode, judged: Judged) -> Played:
     ended, calls = episode.done.exit, episode.session.calls
     return Played(
-        judged.reward or 0.0,
+        judged.passed,
         judged.reason,
         judged.forgeable,
         record.as_text(episode.session),

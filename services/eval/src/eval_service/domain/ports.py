@@ -272,9 +272,9 @@ class Answer:
 class Played:
     """A harness's episode."""
 
-    reward: float
+    passed: bool
     reason: str
-    """The verdict's."""
+    """The verdict's, with the reward."""
     forgeable: bool
     """The program could have written the reward."""
     said: str

@@ -10,9 +10,6 @@ from ratchet_environments import Episode, Task
 from ratchet_kit.errors import FailedPrecondition
 from ratchet_policies import LOST, Sampling, TextPrompt
 
-PASSES = 1.0
-"""Reward from which on a task is solved."""
-
 
 class Player:
     """For one attempt, as long as the policy is loaded. In the place of a `Sampler`."""
@@ -62,8 +59,7 @@ class Player:
 
 
 def judgement_of_episode(played: Played) -> Judgement:
-    passed = played.reward >= PASSES
-    verdict = "PASSED" if passed else played.limit or "FAILED"
+    verdict = "PASSED" if played.passed else played.limit or "FAILED"
     detail = f"{played.reason}; {played.calls} {'answer' if played.calls == 1 else 'answers'} of the model"
-    failure = None if passed else failure_of(verdict)
-    return Judgement(verdict, int(passed), 1, detail, played.forgeable, failure, played.cpu_time)
+    failure = None if played.passed else failure_of(verdict)
+    return Judgement(verdict, int(played.passed), 1, detail, played.forgeable, failure, played.cpu_time)
