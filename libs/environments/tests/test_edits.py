@@ -161,19 +161,18 @@ def test_a_spec_names_an_environment_that_there_is() -> None:
     assert (plugin.plugin, where.violations) == ("mine", ())
     plugin.check(where)
     assert [fault.description for fault in where.violations] == [
-        "must be one of edits: plug-ins are of training, and play in its validations"
+        "must be one of edits, harness, tools: plug-ins are of training, and play in its validations"
     ]
 
 
-def test_who_plays_on_task_folders_is_for_evaluations() -> None:
-    def fields(spec: EnvironmentSpec, folders: bool = True) -> list[str]:
+def test_who_plays_on_task_folders_is_checked() -> None:
+    def fields(spec: EnvironmentSpec) -> list[str]:
         where = Faults()
-        spec.check(where, folders=folders)
+        spec.check(where)
         return [fault.field for fault in where.violations]
 
     harness = EnvironmentSpec("harness", command=("python", "agent.py"), files={"agent.py": "", "lib/a.py": ""})
     assert (fields(harness), harness.completed()) == ([], harness)
-    assert fields(harness, folders=False) == ["command", "files", "name"]
     assert fields(EnvironmentSpec("harness", 3)) == ["max_turns", "command"]
     wrong = replace(harness, command=("a", "b\0"), files=dict.fromkeys(("../a", "/a", "a/", ".", "a\n", "fine"), ""))
     assert fields(wrong) == ["command", "files.../a", "files./a", "files.a/", "files..", "files.a\n"]
@@ -182,4 +181,3 @@ def test_who_plays_on_task_folders_is_for_evaluations() -> None:
     tools = EnvironmentSpec("tools")
     assert (fields(tools), tools.completed().max_turns) == ([], 20)
     assert fields(replace(tools, max_turns=201, command=("x",))) == ["command", "max_turns"]
-    assert fields(tools, folders=False) == ["name", "max_turns"]

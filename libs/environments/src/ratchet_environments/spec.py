@@ -9,7 +9,7 @@ from ratchet_rewards import PLUGIN
 EDITS = "edits"
 HARNESS = "harness"
 TOOLS = "tools"
-NAMES = (EDITS,)
+NAMES = (EDITS, HARNESS, TOOLS)
 MAX_TURNS, MOST_TURNS = 3, 16
 MAX_CALLS, MOST_CALLS = 20, 200
 """Answers of an episode with tools."""
@@ -51,21 +51,18 @@ class EnvironmentSpec:
     def completed(self, digest: str = "") -> "EnvironmentSpec":
         return self if self.name == HARNESS else replace(self, max_turns=self.turns, digest=digest or self.digest)
 
-    def check(self, faults: Faults, *, plugins: bool = False, folders: bool = False) -> None:
+    def check(self, faults: Faults, *, plugins: bool = False) -> None:
         """Adds a fault for each field that is at fault. `plugins`: whether it may be one, which is then looked up by
-        whoever has them. `folders`: whether it may play on task folders."""
-        if self.name == HARNESS and folders:
+        whoever has them."""
+        if self.name == HARNESS:
             self._check_harness(faults)
             return
         for name in ("command", "files"):
             faults.unless(not getattr(self, name), name, "must be left out: it is of a harness")
-        if self.name == TOOLS and folders:
+        if self.name == TOOLS:
             faults.bounds("max_turns", self.turns, at_least=1, at_most=MOST_CALLS)
             return
-        if self.on_folders:
-            measured = f"{self.name} is measured by evaluations, and no run trains with it"
-            faults.add("name", f"must be one of {', '.join(NAMES)}: {measured}")
-        elif not (plugins and self.plugin):
+        if not (plugins and self.plugin):
             trained = "plug-ins are of training, and play in its validations"
             if faults.unless(not self.plugin, "name", f"must be one of {', '.join(NAMES)}: {trained}"):
                 faults.one_of("name", self.name, NAMES)

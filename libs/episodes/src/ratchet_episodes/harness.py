@@ -11,7 +11,7 @@ from ratchet_environments.folders.judging import Judged
 from ratchet_environments.folders.tree import File, Tree, packed
 from ratchet_environments.spec import TOOLS
 from ratchet_environments.workspaces import Done, Workspace, Workspaces
-from ratchet_kit.errors import InvalidArgument
+from ratchet_kit.errors import FailedPrecondition, InvalidArgument, NotFound, Unavailable
 from ratchet_sessions import Session
 from ratchet_sessions.door import Door, Seat, opened
 
@@ -63,9 +63,21 @@ async def run(
     """One episode. `seats`: who answers, by the name that the program gives a model. `forgeable`: give a reward that
     the program could have written, as well.
 
-    What the command does is the policy's affair, its failure and its limit of time as well. Raises what `Workspaces`
-    raises where the platform failed, InvalidArgument for a folder that can't be judged or a command that can't start.
+    What the command does is the policy's affair, its failure and its limit of time as well. Raises Unavailable,
+    ResourceExhausted where the platform failed, InvalidArgument for a folder that can't be judged, no node can hold, or
+    whose command can't start.
     """
+    try:
+        return await _run(workspaces, task, harness, seats, forgeable)
+    except NotFound as error:
+        raise Unavailable(f"the workspace is gone: {error.message}") from error
+    except FailedPrecondition as error:  # no node can hold such a workspace
+        raise InvalidArgument(error.message) from error
+
+
+async def _run(
+    workspaces: Workspaces, task: TaskFolder, harness: Harness, seats: Mapping[str, Seat], forgeable: bool
+) -> Episode:
     session = Session()
     async with opened(Door(session, seats)) as door, judging.start(workspaces, task) as workspace:
         await workspace.write(packed(_files(task, harness)))

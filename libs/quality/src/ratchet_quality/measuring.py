@@ -166,7 +166,9 @@ class Measurer:
 
 
 def _of_tests(grade: Grade) -> dict[str, float]:
-    if grade.verdict == TAMPERED or not grade.tests_total:
+    if grade.score is not None:
+        share = grade.score
+    elif grade.verdict == TAMPERED or not grade.tests_total:
         share = float(grade.passed)
     else:
         share = grade.tests_passed / grade.tests_total

@@ -27,6 +27,8 @@ class Grade:
     """The sandbox compared all values and outputs itself: no test code ran."""
     memory_bytes: int = 0
     """Peak of resident memory; 0 where it was not measured."""
+    score: float | None = None
+    """The judge's own number for the whole, from 0 to 1; None: the share of tests that pass."""
 
     @property
     def passed(self) -> bool:

@@ -8,6 +8,7 @@ rollout-service, and records each call into the episode's session.
 """
 
 import asyncio
+import hashlib
 import hmac
 import secrets
 from collections import defaultdict
@@ -15,7 +16,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Se
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import cast
+from typing import Protocol, cast
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -33,7 +34,6 @@ from ratchet_policies import (
     Delta,
     FinishReason,
     Generation,
-    PolicyEngine,
     Sampling,
     joined,
     require_whole,
@@ -53,15 +53,26 @@ from ratchet_sessions.session import Branch, BranchReason, Failed, Origin, Quest
 _GRACE = timedelta(seconds=2)
 
 
+class Engine(Protocol):
+    """The part of a `PolicyEngine` that answers."""
+
+    def stream(
+        self, name: str, policy_id: str, prompt: ChatPrompt, sampling: Sampling, priority: Priority = Priority.NORMAL
+    ) -> AsyncGenerator[Delta]:
+        """See `PolicyEngine.stream`."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Seat:
     """Who answers for a role."""
 
-    engine: PolicyEngine
+    engine: Engine
     policy: str
     sampling: Sampling = field(default_factory=Sampling)
     """How tokens are drawn, whatever the program asks for. Its own are the ends of an answer (`max_tokens`, the smaller
-    of both, and `stop`), the form that an answer follows, and their number."""
+    of both, and `stop`), the form that an answer follows, and their number. Each question has a seed of its own, made
+    of this one."""
     policy_id: str = ""
     """The weights that must answer; empty: those that are loaded."""
     priority: Priority = Priority.NORMAL
@@ -166,7 +177,8 @@ class Door:
         *,
         stream: bool,
     ) -> Response:
-        pieces = self._pieces(Question(role, prompt.messages, prompt.tools), sampling, sent_back)
+        question = Question(role, prompt.messages, prompt.tools, sampling.json_schema or "")
+        pieces = self._pieces(question, sampling, sent_back)
         if not stream:
             whole = await while_connected(http.receive, _whole(pieces))
             return Response(writer.whole([whole]).model_dump_json(by_alias=True), media_type="application/json")
@@ -180,7 +192,8 @@ class Door:
         seat = self._seats.get(question.role) or self._seats.get("")
         if seat is None:
             raise NotFound(f"this episode has no model {question.role}: it has {', '.join(self._seats)}")
-        begin, id, wanted = self._clock.now(), new_id("cmp"), _drawn(seat.sampling, sampling)
+        begin, id = self._clock.now(), new_id("cmp")
+        wanted = _drawn(seat.sampling, sampling, _seed(seat.sampling.seed, question, self._session.answered(question)))
         made: defaultdict[int, list[Completion]] = defaultdict(list)
         prompt_ids: Sequence[int] = ()
         recorded = False
@@ -260,10 +273,19 @@ def _failed(question: Question, error: BaseException, begin: datetime, end: date
     return Failed(question, reason, not left and not isinstance(error, InvalidArgument | Unimplemented), begin, end)
 
 
-def _drawn(seat: Sampling, program: Sampling) -> Sampling:
+def _seed(seed: int | None, question: Question, time: int) -> int | None:
+    """48 bits, the same whenever the same question is asked for the same time: calls side by side come in any order."""
+    if seed is None:
+        return None
+    digest = hashlib.sha256(f"{seed}:{time}:{question}".encode()).digest()
+    return int.from_bytes(digest[:6], "big")
+
+
+def _drawn(seat: Sampling, program: Sampling, seed: int | None) -> Sampling:
     limits = [limit for limit in (seat.max_tokens, program.max_tokens) if limit is not None]
     return replace(
         seat,
+        seed=seed,
         logprobs=True,
         max_tokens=min(limits, default=None),
         stop=(*seat.stop, *program.stop),

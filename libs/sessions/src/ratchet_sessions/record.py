@@ -36,6 +36,7 @@ def _call(call: Call) -> dict[str, Any]:
         "branch": asdict(branch) if branch else None,
         "messages": [asdict(message) for message in call.question.messages],
         "tools": asdict(call.question.tools) if call.question.tools else None,
+        "json_schema": call.question.json_schema,
         "answer": asdict(call.answer),
         "prompt_ids": call.prompt_ids,
         "token_ids": call.token_ids,

@@ -58,6 +58,14 @@ class Question:
     """The name that the program gives the model."""
     messages: tuple[Message, ...]
     tools: Tools | None = None
+    json_schema: str = ""
+    """The form that the answer has to follow; empty: any."""
+
+    @property
+    def is_open(self) -> bool:
+        """The model alone chooses the tokens: no form and no call is forced on it."""
+        forced = self.tools and (self.tools.required or self.tools.called or any(map(_strict, self.tools.offered)))
+        return not (self.json_schema or forced)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +204,10 @@ class Session:
         """Faults of the platform that the program met: those whose question was not answered later, asked again."""
         return [one for one in self.failed if one.is_fault and not any(_again(one, call) for call in self.calls)]
 
+    def answered(self, question: Question) -> int:
+        """Number of answers to the question so far."""
+        return sum(call.question == question for call in self.calls)
+
     @property
     def branches(self) -> Mapping[int, Branch]:
         """By the call that begins one."""
@@ -228,6 +240,10 @@ class Session:
 
 def _again(failed: Failed, call: Call) -> bool:
     return call.start_time >= failed.end_time and call.question == failed.question
+
+
+def _strict(tool: Tool) -> bool:
+    return bool(tool.strict)
 
 
 def _offered(question: Question) -> tuple[Tool, ...]:

@@ -25,7 +25,7 @@ from ratchet_environments.folders.tree import MOST_BYTES, File, Tree, packed, un
 from ratchet_kit import json_text
 from ratchet_kit.errors import InvalidArgument, invalid
 from ratchet_kit.faults import Faults
-from ratchet_problems import files
+from ratchet_problems import CheckTest, Problem, files
 
 MOST_TASKS = 2_000
 MOST_FAULTS = 20
@@ -115,6 +115,17 @@ class TaskSet:
 
     def _bytes(self, start: int, size: int) -> bytes:
         return os.pread(self._opened, size, start)
+
+
+def problems(tasks: TaskSet, limit: int | None = None) -> Mapping[str, Problem]:
+    """Tasks as problems, by the digests of their tars: a problem's prompt is the instruction, and its only test, which
+    nothing runs, stands for the folder. The first `limit`; None: all. Raises as `TaskSet.read`."""
+    return {entry.sha256: _problem(entry, tasks.read(entry)) for entry in tasks.entries[:limit]}
+
+
+def _problem(entry: Entry, task: TaskFolder) -> Problem:
+    of_folder = CheckTest(f"{entry.environment} {entry.tests}", held_out=True)
+    return Problem(entry.name, task.instruction, (of_folder,), source=f"sha256:{entry.sha256}")
 
 
 def splits(paths: Sequence[Path]) -> Mapping[str, Sequence[Path]]:

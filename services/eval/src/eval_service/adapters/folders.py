@@ -2,16 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Self
 
 from eval_service.domain.ports import Put
 from eval_service.domain.spec import Form
 from ratchet_environments import Limits
+from ratchet_environments.folders import sets
 from ratchet_environments.folders.folder import TaskFolder
 from ratchet_environments.folders.sets import Entry, TaskSet
-from ratchet_problems import CheckTest, Problem, data_digest
+from ratchet_problems import Problem, data_digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +27,8 @@ class FolderSet:
     def read(cls, file: Path, limit: int | None) -> Self:
         """Raises InvalidArgument, OSError."""
         tasks = TaskSet(file)
-        entries = {entry.name: entry for entry in islice(tasks.entries, limit)}
-        return cls(tasks, entries, [_problem(entry, tasks.read(entry)) for entry in entries.values()])
+        entries = {entry.name: entry for entry in tasks.entries[:limit]}
+        return cls(tasks, entries, [*sets.problems(tasks, limit).values()])
 
     @property
     def digest(self) -> str:
@@ -65,8 +65,3 @@ class FolderSet:
     def folder(self, problem: Problem) -> TaskFolder:
         """Raises InvalidArgument, OSError."""
         return self.tasks.read(self.entries[problem.id])
-
-
-def _problem(entry: Entry, task: TaskFolder) -> Problem:
-    of_folder = CheckTest(f"{entry.environment} {entry.tests}", held_out=True)
-    return Problem(entry.name, task.instruction, (of_folder,), source=f"sha256:{entry.sha256}")

@@ -148,12 +148,7 @@ class _EnginePolicy:
         assert self._workspaces is not None
         harness = harness_of(environment)
         seat = Seat(self._engine, self._name, sampling, self._policy_id, Priority.LOW)
-        try:
-            episode = await run(self._workspaces, folder, harness, {"": seat}, forgeable=True)
-        except NotFound as error:
-            raise Unavailable(f"the workspace is gone: {error.message}") from error
-        except FailedPrecondition as error:  # no node can hold such a workspace
-            raise InvalidArgument(error.message) from error
+        episode = await run(self._workspaces, folder, harness, {"": seat}, forgeable=True)
         for call in episode.session.calls:
             self._share.made(len(call.prompt_ids), len(call.token_ids))
         if episode.judged is None:

@@ -152,7 +152,7 @@ class EvaluationSpec:
     def _check_environment(self, spec: Faults) -> None:
         if self.environment is None:
             return
-        self.environment.check(spec.under("environment"), folders=True)
+        self.environment.check(spec.under("environment"))
         spec.unless(not self.imported_samples, "environment", "must be left out where samples are imported")
         chat = "must be left out: its replies are messages of a chat, and the prompts are texts"
         spec.unless(self.prompting.form is not Form.COMPLETION, "environment", chat)
