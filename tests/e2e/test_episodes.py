@@ -89,6 +89,53 @@ def test_a_harness_is_measured_on_a_data_set_of_task_folders(platform: Platform,
     assert (refused.returncode, "differ in their harness: python" in refused.stderr) == (3, True), refused.stderr
 
 
+GUESSES = """
+import json, os, subprocess, urllib.request
+
+def ask(*messages):
+    body = {"model": "any", "messages": messages, "max_tokens": 16}
+    headers = {"Authorization": "Bearer " + os.environ["OPENAI_API_KEY"], "Content-Type": "application/json"}
+    url = os.environ["OPENAI_BASE_URL"] + "/chat/completions"
+    with urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode(), headers)) as answer:
+        return json.load(answer)["choices"][0]["message"]
+
+task = {"role": "user", "content": "Write f."}
+said = ask(task)
+ask(task, said, {"role": "user", "content": "Again."})
+ask(task, said, {"role": "user", "content": "Another."})
+if len(said["content"]) % 2:
+    subprocess.run(["bash", "/tmp/harness/csv.sh"], check=True)
+"""
+
+
+def test_a_run_learns_from_episodes_of_a_harness(platform: Platform, tmp_path: Path) -> None:
+    """Each episode branches: its two second questions go on from the first answer."""
+    added = platform.ratchet("data", "add", "--name", "guesses", TASK)
+    assert added.returncode == 0, added.stderr
+    files = tmp_path / "files"
+    files.mkdir()
+    (files / "agent.py").write_text(GUESSES)
+    shutil.copy(EXAMPLES / "tasks/csv-to-json/solution/solve.sh", files / "csv.sh")
+    sized = ["--set", "batch_size=1", "--set", "group_size=4", "--steps", "2"]
+    harness = ["--files", str(files), "--", "python", "/tmp/harness/agent.py"]
+    done = platform.ratchet("train", "--model", "starter", "--problems", "guesses", *sized, "--json", *harness)
+    if "task folders need a node at L2" in done.stderr:
+        pytest.skip("this machine has no namespaces")
+    assert done.returncode == 0, done.stderr
+    run = json.loads(done.stdout)
+    assert (run["state"], run.get("platform_faults", 0)) == ("STATE_SUCCEEDED", 0), run
+    assert run["spec"]["problems"]["name"] == "guesses@1/train"
+    samples = platform.ratchet("samples", "list", run["id"], "--json")
+    found = [json.loads(line) for line in samples.stdout.splitlines()]
+    assert len(found) == 8, samples.stdout
+    assert {one["verdict"] for one in found} <= {"VERDICT_PASSED", "VERDICT_FAILED"}
+    assert {one["turns"] for one in found} == {3}
+    assert all("the program rewrote what was said" in one["completion"] for one in found)
+    assert len({one["policy_id"] for one in found}) == 2
+    refused = platform.ratchet("train", "--model", "starter", "--problems", "sums", "--steps", "1", "--", "true")
+    assert (refused.returncode, "no data set of task folders" in refused.stderr) == (1, True), refused.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

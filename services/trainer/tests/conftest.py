@@ -37,6 +37,7 @@ from trainer_service.job.reward.rewarding import Rewarding
 from trainer_service.job.reward.second_hand import SecondHand
 from trainer_service.job.run.background import Background
 from trainer_service.job.run.config import JobConfig
+from trainer_service.job.samples.folders import FolderPlayer
 from trainer_service.job.samples.groups import Groups
 from trainer_service.main import Ports, provision
 from trainer_service.settings import Settings
@@ -265,6 +266,7 @@ def make_groups(background: Background, make_job: Any, make_complete_spec: Any) 
         limit: float = 0.5,
         prompts: Prompts | None = None,
         second_hand: SecondHand | None = None,
+        folders: FolderPlayer | None = None,
     ) -> Making:
         hyper = Hyperparameters(group_size=4, max_response_tokens=16, temperature=2.0, temperature_end=10.0)
         spec = make_complete_spec(
@@ -275,7 +277,7 @@ def make_groups(background: Background, make_job: Any, make_complete_spec: Any) 
         answers: Any = policy
         put: Any = prompts or Prompts()
         reporter: Any = SimpleNamespace(has_stepped=False)
-        groups = Groups(job, answers, environment, rewarding, sent, put, reporter, second_hand)
+        groups = Groups(job, answers, environment, rewarding, sent, put, reporter, second_hand, folders)
         return Making(job, background, sent, groups)
 
     return make

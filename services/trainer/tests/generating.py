@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from ratchet_environments import Episode, Outcome, Task
 from ratchet_environments.own import Sample
 from ratchet_kit.errors import RatchetError, Unavailable
-from ratchet_policies import Completion, FinishReason, Generation, Sampling
+from ratchet_policies import Completion, FinishReason, Generation, Prompt, Sampling, TokenPrompt
 from ratchet_problems import CallTest, Message, Problem
-from ratchet_problems.prompting import Prompt
+from ratchet_problems.prompting import Prompt as Text
 from ratchet_rewards import Component, Grade, Measured, Reward
 from trainer_service.job.policy.weight_versions import WeightVersions
 from trainer_service.job.run.background import Background
@@ -40,17 +40,18 @@ class Policy:
     later_seeds: list[int | None] = field(default_factory=list)
     rooms: list[int | None] = field(default_factory=list)
 
-    async def generate(self, prompt: Sequence[int], sampling: Sampling, policy_id: str) -> Generation:
+    async def generate(self, prompt: Prompt, sampling: Sampling, policy_id: str) -> Generation:
         if self.error is not None:
             raise self.error
-        if len(prompt) > 2:
-            return self.later(prompt, sampling)
+        assert isinstance(prompt, TokenPrompt)
+        if len(prompt.ids) > 2:
+            return self.later(prompt.ids, sampling)
         self.seeds.append(sampling.seed)
         self.stops.add(sampling.stop)
         self.temperatures.add(sampling.temperature)
         if sampling.temperature == 0:
-            return Generation((self._completion(GREEDY),), policy_id, len(prompt))
-        return Generation(tuple(map(self._completion, range(sampling.n))), policy_id, len(prompt))
+            return Generation((self._completion(GREEDY),), policy_id, len(prompt.ids))
+        return Generation(tuple(map(self._completion, range(sampling.n))), policy_id, len(prompt.ids))
 
     def _completion(self, index: int) -> Completion:
         reason = FinishReason.ABORTED if index in self.broken else FinishReason.STOP
@@ -107,7 +108,7 @@ class Measurer:
 class Prompts:
     """Puts all problems alike; reads a token as its number, or as `words`."""
 
-    prompt: Prompt = field(default_factory=lambda: Prompt(text="Return x.\n"))
+    prompt: Text = field(default_factory=lambda: Text(text="Return x.\n"))
     words: str = ""
     between: Sequence[int] = (5, 6)
 

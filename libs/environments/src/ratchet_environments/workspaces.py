@@ -19,7 +19,7 @@ from ratchet_kit import client
 from ratchet_kit.errors import NotFound, RatchetError, ResourceExhausted
 from ratchet_kit.grpc_errors import rpc_errors
 from ratchet_kit.logs import get_logger
-from ratchet_kit.times import duration_to_proto
+from ratchet_kit.times import duration_from_proto, duration_to_proto
 
 log = get_logger(__name__)
 
@@ -60,6 +60,8 @@ class Workspace:
     def __init__(self, stub: "workspace_pb2_grpc.WorkspaceServiceAsyncStub", made: pb.Workspace, caller: str) -> None:
         self._stub, self._caller = stub, caller
         self.made = made
+        self.cpu_time = timedelta()
+        """CPU time of the programs that have ended."""
 
     @property
     def id(self) -> str:
@@ -132,6 +134,7 @@ class Workspace:
                     if carried and reply.HasField("relay"):
                         carried.take(reply.relay)
                     else:
+                        self.cpu_time += duration_from_proto(reply.exit.cpu_time)
                         yield reply
             finally:
                 call.cancel()  # does nothing to one that has ended
@@ -175,6 +178,8 @@ class Workspaces:
 
     def __init__(self, target: str, caller: str = "") -> None:
         self._target, self._caller = target, caller
+        self.cpu_time = timedelta()
+        """CPU time of the programs in workspaces that are over."""
 
     @asynccontextmanager
     async def open(
@@ -199,6 +204,7 @@ class Workspaces:
             finally:
                 renewing.cancel()
                 await asyncio.gather(renewing, return_exceptions=True)
+                self.cpu_time += workspace.cpu_time
                 await asyncio.shield(workspace.delete())
 
     async def _create(self, request: pb.CreateWorkspaceRequest, node: AsyncExitStack) -> Workspace:

@@ -18,8 +18,8 @@ from ..generating import PROBLEMS, Environment, Measurer, Policy, Prompts
 
 async def test_a_group_has_a_reward_for_each_sample(make_groups: Any) -> None:
     (group,) = await make_groups(Policy(), Environment()).groups.validate(PROBLEMS[:1], samples=3)
-    assert list(group.prompt) == [7, 8]
-    assert [(list(sample.played.tokens), sample.earned.reward) for sample in group.samples] == [
+    assert [list(way.prompt) for sample in group.samples for way in sample.played.trajectories] == [[7, 8]] * 3
+    assert [(list(sample.played.trajectories[0].tokens), sample.earned.reward) for sample in group.samples] == [
         ([0], 0.0),
         ([1], 0.5),
         ([2], 0.5),
@@ -112,7 +112,7 @@ async def test_a_text_ends_at_its_stop_and_what_was_sampled_of_it_is_learned(mak
     (group,) = await made.groups.validate(PROBLEMS[:1], samples=2)
     assert policy.stops == {("\nprint(",)}
     assert environment.answers == ["7"] * 2
-    assert [list(sample.played.tokens) for sample in group.samples] == [[0], [1]]
+    assert [list(sample.played.trajectories[0].tokens) for sample in group.samples] == [[0], [1]]
 
 
 async def test_an_episode_is_one_sample_whose_replies_are_not_learned(make_groups: Any) -> None:
@@ -120,7 +120,7 @@ async def test_an_episode_is_one_sample_whose_replies_are_not_learned(make_group
     measurer = Measurer({"20": 0.25, "21": 0.75})
     made = make_groups(policy, Environment(turns=3), limit=0.0, measurer=measurer)
     (group,) = await made.groups.validate(PROBLEMS[:1], samples=2)
-    played = [sample.played for sample in group.samples]
+    played = [sample.played.trajectories[0] for sample in group.samples]
     assert [list(one.tokens) for one in played] == [[0, 5, 6, 10, 5, 6, 20], [1, 5, 6, 11, 5, 6, 21]]
     assert [list(one.mask) for one in played] == [[1, 0, 0, 1, 0, 0, 1]] * 2
     assert [list(one.log_probs) for one in played] == [[0, 0, 0, -10, 0, 0, -20], [-1, 0, 0, -11, 0, 0, -21]]
@@ -153,7 +153,7 @@ async def test_what_has_no_room_ends_the_episode_as_it_was(make_groups: Any) -> 
     made = make_groups(Policy(), Environment(turns=2), prompts=Prompts(between=[5] * 15))
     (group,) = await made.groups.validate(PROBLEMS[:1], samples=1)
     (played,) = [sample.played for sample in group.samples]
-    assert (list(played.tokens), list(played.mask)) == ([0], [1])
+    assert [(list(one.tokens), list(one.mask)) for one in played.trajectories] == [([0], [1])]
     assert played.episode.outcome == Outcome(Grade("FAILED", 0, 1))
 
 

@@ -58,8 +58,8 @@ class Silent:
 
 
 def meter(folder: Path, policy: object = None, ranks: int = 0, prices: Prices | None = None) -> UsageMeter:
-    executor = Mock(cpu_time=timedelta(seconds=7))
-    return UsageMeter(folder, policy or Silent(), executor, ranks, prices)  # type: ignore[arg-type]
+    programs, workspaces = Mock(cpu_time=timedelta(seconds=4)), Mock(cpu_time=timedelta(seconds=3))
+    return UsageMeter(folder, policy or Silent(), programs, workspaces, ranks, prices)  # type: ignore[arg-type]
 
 
 def of_children() -> float:

@@ -160,8 +160,8 @@ async def test_an_environment_that_is_a_plugin_is_pinned(trainer: Any, make_spec
     ("name", "reason"),
     [
         ("plugin:hint", "is not available: no environment 'hint' is installed; there are: hints"),
-        ("plugin:", "must be one of edits; not 'plugin:'"),
-        ("hints", "must be one of edits; not 'hints'"),
+        ("plugin:", "must be one of edits, harness, tools; not 'plugin:'"),
+        ("hints", "must be one of edits, harness, tools; not 'hints'"),
     ],
 )
 async def test_an_environment_that_is_no_plugin_here_is_refused(

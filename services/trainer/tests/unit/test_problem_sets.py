@@ -1,17 +1,19 @@
 """Sets of problems, named or in a file."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ratchet_environments.folders import sets as task_sets
 from ratchet_kit.allowed_sources import Places
-from ratchet_kit.errors import InvalidArgument, NotFound
+from ratchet_kit.errors import FailedPrecondition, InvalidArgument, NotFound
 from ratchet_kit.names import DatasetRef
-from ratchet_problems import pair_tables
-from ratchet_problems.dataset_cache import cached_pairs
+from ratchet_problems import data_digest, pair_tables
+from ratchet_problems.dataset_cache import cached_pairs, cached_tasks
 from ratchet_problems.pairs import Pair
 from trainer_service.adapters.plugins import InstalledPlugins
 from trainer_service.adapters.problem_sets import LibraryProblemSets
@@ -220,3 +222,35 @@ async def test_pairs_of_a_data_set_are_pinned(tmp_path: Path, monkeypatch: pytes
     assert (found.ref.name, found.size, len(found.fingerprints)) == ("chats@3/train", 1, 1)
     with pytest.raises(NotFound, match="no pairs 'chats': use a"):
         await LibraryProblemSets(Places([]), NONE, UNTRIED, NO_DATASETS).pairs(ProblemSetRef("chats"))
+
+
+async def test_task_folders_are_problems_of_a_data_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RATCHET_HOME", str(tmp_path))
+    examples = Path(__file__).parents[4] / "examples/tasks"
+    pinned = DatasetRef("agents", 1, "train")
+    shared = shutil.copytree(examples / "count-words", tmp_path / "shared")
+    told = shared / "task.toml"
+    told.write_text(told.read_text().replace('judge = "program"', 'judge = "process"'))
+    folders = [examples / "csv-to-json", examples / "fix-average", shared]
+    made = task_sets.write({"train": folders}, tmp_path)["train"]
+    cached_tasks(pinned).parent.mkdir(parents=True)
+    made.rename(cached_tasks(pinned))
+
+    class Held(NoDatasets):
+        async def fetch_tasks(self, ref: DatasetRef) -> DatasetRef:
+            if ref.name != "agents":
+                raise FailedPrecondition(f"{ref} holds no task folders")
+            return pinned
+
+    held: Any = Held()
+    sets = LibraryProblemSets(Places([str(tmp_path)]), NONE, UNTRIED, held)
+    found = await sets.tasks(ProblemSetRef("agents", 2))
+    assert (found.ref.name, found.size, found.forgeable) == ("agents@1/train", 2, "")
+    read = problems.read(found.ref.name, limit=2)
+    assert data_digest(read) == found.ref.digest
+    assert len({one.source for one in read}) == 2
+    whole = await sets.tasks(ProblemSetRef("agents"))
+    assert (whole.size, whole.forgeable) == (3, "ratchet/count-words")
+    for name, said in (("mine.jsonl", "is no data set of task folders"), ("sums", "sums holds no task folders")):
+        with pytest.raises(InvalidArgument, match=said):
+            await sets.tasks(ProblemSetRef(name))

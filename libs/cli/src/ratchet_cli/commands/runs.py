@@ -69,8 +69,12 @@ def train(
         list[str],
         typer.Option("--set", help="Any other field of a run, or hyperparameter, as KEY=VALUE; repeat for more."),
     ] = [],  # noqa: B006
+    files: options.HarnessFiles = None,
     detach: DetachFlag = False,
     as_json: JsonFlag = False,
+    command: Annotated[
+        list[str] | None, typer.Argument(help="After --: a command that calls the model and works on task folders.")
+    ] = None,
 ) -> None:
     """Train a model and follow it live. Interrupting stops the watching, not the run."""
     if file is not None:
@@ -91,6 +95,7 @@ def train(
             resources=trainer_pb2.Resources(nodes=nodes, accelerators_per_node=accelerators_per_node),
             output_model="" if isinstance(base, Location) else base.model,
             budget=budget,
+            environment=options.harness(command, files),
         )
     override(spec, fields)
     _complete(context, spec, algorithm, validation)

@@ -10,11 +10,13 @@ from pathlib import Path
 SERVICE = "ratchet-trainer-service"
 PACKAGES = (
     "ratchet_environments",
+    "ratchet_episodes",
     "ratchet_kit",
     "ratchet_policies",
     "ratchet_problems",
     "ratchet_quality",
     "ratchet_rewards",
+    "ratchet_sessions",
     "trainer_service",
 )
 """The service and its libraries, which its jobs use, too."""

@@ -6,11 +6,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
+from ratchet_environments.folders import sets as folders
+from ratchet_environments.folders.sets import TaskSet
 from ratchet_kit.allowed_sources import Places
 from ratchet_kit.errors import FailedPrecondition, InvalidArgument, NotFound
 from ratchet_kit.names import suggestion
 from ratchet_problems import NAMES, Problem, data_digest, examples, faults_of, notices, taught
 from ratchet_problems import pairs as pair_files
+from ratchet_problems.dataset_cache import cached_tasks
 from ratchet_problems.dataset_fetching import Datasets
 from ratchet_problems.languages import PYTHON
 from ratchet_problems.messages import has_system
@@ -40,6 +43,15 @@ class LibraryProblemSets:
             if reason:
                 raise InvalidArgument(reason)
         return await asyncio.to_thread(_look_up, self._places, await self._fetched(ref))
+
+    async def tasks(self, ref: ProblemSetRef) -> FoundSet:
+        if (dataset := dataset_of(ref.name)) is None:
+            raise InvalidArgument(f"{ref.name} is no data set of task folders (docs/tasks.md)")
+        try:
+            pinned = await self._datasets.fetch_tasks(dataset)
+        except FailedPrecondition as error:
+            raise InvalidArgument(error.message) from error
+        return await asyncio.to_thread(_tasks, replace(ref, name=str(pinned)), cached_tasks(pinned))
 
     async def newer(self, ref: ProblemSetRef) -> ProblemSetRef | None:
         if (drawn := dataset_of(ref.name)) is None:
@@ -101,6 +113,20 @@ def _pairs(places: Places, ref: ProblemSetRef) -> FoundSet:
         fingerprints=prints,
         form=pair_files.form_of(pairs),
         system=next((pair.id for pair in pairs if has_system(pair.messages)), ""),
+    )
+
+
+def _tasks(ref: ProblemSetRef, file: Path) -> FoundSet:
+    tasks = TaskSet(file)
+    problems = [*folders.problems(tasks, ref.limit).values()]
+    return FoundSet(
+        replace(ref, digest=data_digest(problems)),
+        len(problems),
+        next((entry.name for entry in tasks.entries[: ref.limit] if entry.forgeable), ""),
+        tuple(one for problem in problems for one in taught(problem)),
+        gaps=_gaps(problems),
+        has_references=False,
+        kinds=tuple(Kind(problem.difficulty, problem.tags) for problem in problems),
     )
 
 

@@ -25,6 +25,7 @@ from trainer_service.job.run.config import JobConfig
 from trainer_service.job.run.record import Record
 from trainer_service.job.run.report import Preempted, Reporter
 from trainer_service.job.run.schedule import Schedule
+from trainer_service.job.samples.folders import FolderPlayer
 from trainer_service.job.usage import UsageMeter
 
 log = get_logger(__name__)
@@ -48,6 +49,8 @@ class Session:
     usage: UsageMeter
     second_hand: SecondHand | None = None
     """None: all tests of a problem are rewarded."""
+    folders: FolderPlayer | None = None
+    """None: its problems are no task folders."""
 
     @property
     def record(self) -> Record:

@@ -5,6 +5,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from ratchet_environments.executor import Executor
+from ratchet_environments.workspaces import Workspaces
 from ratchet_kit.usage import Prices, Usage, priced
 from trainer_service.job.policy.policy import RunPolicy
 from trainer_service.job.run.process_usage import GpuTimes, recorded, recorded_gpus
@@ -13,11 +14,20 @@ from trainer_service.job.run.process_usage import GpuTimes, recorded, recorded_g
 class UsageMeter:
     """Counts for one attempt, from when it is made."""
 
-    def __init__(self, folder: Path, policy: RunPolicy, executor: Executor, ranks: int, prices: Prices | None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        policy: RunPolicy,
+        sandbox: Executor,
+        workspaces: Workspaces,
+        ranks: int,
+        prices: Prices | None,
+    ) -> None:
         """`folder`: what processes record in. `ranks`: that hold a GPU each; 0 on CPU."""
         self._folder = folder
         self._policy = policy
-        self._executor = executor
+        self._sandbox = sandbox
+        self._workspaces = workspaces
         self._ranks = ranks
         self._prices = prices
         self._since = time.monotonic()
@@ -41,7 +51,7 @@ class UsageMeter:
         usage = Usage(
             gpu_time=self._ranks * held + share.gpu_time,
             cpu_time=recorded(self._folder) + share.cpu_time,
-            sandbox_time=self._executor.cpu_time,
+            sandbox_time=self._sandbox.cpu_time + self._workspaces.cpu_time,
             prompt_tokens=share.prompt_tokens,
             completion_tokens=share.completion_tokens,
             wall_time=timedelta(seconds=now - self._since),

@@ -18,10 +18,13 @@ from functools import partial
 
 import grpc
 
+from ratchet_environments import EnvironmentSpec
 from ratchet_environments.code import CodeEnvironment
 from ratchet_environments.executor import Executor
 from ratchet_environments.named import environment_of
 from ratchet_environments.sandbox import GrpcSandbox
+from ratchet_environments.workspaces import Workspaces
+from ratchet_episodes import harness_of
 from ratchet_kit import client, logs
 from ratchet_kit.retry import patiently
 from ratchet_problems.dataset_fetching import Datasets
@@ -39,6 +42,7 @@ from trainer_service.job.run.checkpoints import Checkpoints
 from trainer_service.job.run.config import NO_ROOM, OUT_OF_MEMORY, JobConfig
 from trainer_service.job.run.report import Reporter, Stopped
 from trainer_service.job.run.schedule import Schedule
+from trainer_service.job.samples.folders import FolderPlayer, Tasks
 from trainer_service.job.samples.replies import Replies
 from trainer_service.job.session import Session
 from trainer_service.job.usage import UsageMeter
@@ -137,9 +141,11 @@ async def _open(
         return await clients.enter_async_context(client.channel(target))
 
     datasets = Datasets(await channel(job.registry_target))
+    on_folders = job.spec.environment is not None and job.spec.environment.on_folders
+    fetch = datasets.fetch_tasks if on_folders else datasets.fetch
     for ref in (job.spec.problems, job.spec.validation_problems):
         if ref is not None and (dataset := dataset_of(ref.name)) is not None:
-            await datasets.fetch(dataset)  # this node may not be the service's
+            await fetch(dataset)  # this node may not be the service's
     await datasets.forget()  # what an earlier job left here
     for ref in (job.spec.pairs, job.spec.validation_pairs):
         if ref is not None and (dataset := dataset_of(ref.name)) is not None:
@@ -159,7 +165,9 @@ async def _open(
     unrewarded = job.spec.hyperparameters.unrewarded_tests
     measurer = await clients.enter_async_context(Measurer(job.spec.reward, executor, plugins, scorer))
     policy = RunPolicy.of(job, await clients.enter_async_context(rollouts(job)))
-    usage = UsageMeter(job.usage_folder, policy, executor, job.spec.resources.ranks if job.is_cuda else 0, job.prices)
+    workspaces = Workspaces(job.sandbox_target, f"trainer/{job.run_id}")
+    ranks = job.spec.resources.ranks if job.is_cuda else 0
+    usage = UsageMeter(job.usage_folder, policy, executor, workspaces, ranks, job.prices)
     reporter.usage = usage
     return Session(
         job=job,
@@ -167,7 +175,7 @@ async def _open(
         background=background,
         reporter=reporter,
         policy=policy,
-        environment=environment_of(job.spec.environment, code, replies),
+        environment=environment_of(None if on_folders else job.spec.environment, code, replies),
         rewarding=Rewarding(
             job.spec.reward, measurer, job.spec.thresholds.reward_limit, Overlong.of(job.spec.hyperparameters)
         ),
@@ -175,7 +183,17 @@ async def _open(
         datasets=datasets,
         usage=usage,
         second_hand=SecondHand(code, unrewarded) if unrewarded else None,
+        folders=_folders(job, job.spec.environment, workspaces) if job.spec.environment and on_folders else None,
     )
+
+
+def _folders(job: JobConfig, environment: EnvironmentSpec, workspaces: Workspaces) -> FolderPlayer:
+    tasks = Tasks()
+    for ref in (job.spec.problems, job.spec.validation_problems):
+        if ref is not None:
+            tasks.add(ref.name)
+    forgeable = job.spec.forgeable_rewards
+    return FolderPlayer(workspaces, tasks, harness_of(environment), job.patience, forgeable=forgeable)
 
 
 if __name__ == "__main__":

@@ -10,10 +10,12 @@ from ratchet_kit.names import AliasRef, AnyModel, VersionRef
 from ratchet_rewards import Component, Reward
 from trainer_service.domain.create.defaults import complete
 from trainer_service.domain.inputs.found import FoundModel, FoundSet, Gap
+from trainer_service.domain.spec.algorithms import ALGORITHMS
 from trainer_service.domain.spec.curriculum import Kind
 from trainer_service.domain.spec.hyperparameters import Hyperparameters
 from trainer_service.domain.spec.plugins import Plugin, PluginKind
 from trainer_service.domain.spec.spec import ProblemSetRef
+from trainer_service.verl.algorithms import VERL_ALGORITHMS
 
 from .faults import FOUND, LIMITS, named
 
@@ -153,3 +155,35 @@ def test_what_is_no_reward_model_is_refused(change: dict[str, Any], said: str, m
 
 def test_a_reward_model_is_no_base(make_spec: Any) -> None:
     assert set(named(make_spec(), found=replace(FOUND, base=JUDGE))) == {"spec.base"}
+
+
+def test_episodes_on_task_folders_are_compared_as_wholes(make_spec: Any) -> None:
+    harness = EnvironmentSpec("harness", command=("python", "agent.py"))
+    compared = {name for name, one in ALGORITHMS.items() if one.compares_ends}
+    assert compared == {name for name, one in VERL_ALGORITHMS.items() if one.estimator == "grpo"}
+    for algorithm in compared:
+        assert named(make_spec(algorithm=algorithm, environment=harness)) == {}
+    for algorithm in ("ppo", "rloo", "remax", "dapo_steps", "reinforce_plus_plus"):
+        said = named(make_spec(algorithm=algorithm, environment=harness))
+        assert said["spec.algorithm"].startswith("must be one of GRPO, DAPO,")
+
+
+def test_who_plays_on_task_folders_asks_the_model_itself(make_spec: Any) -> None:
+    tools = EnvironmentSpec("tools")
+    wrong = make_spec(
+        environment=tools,
+        system="Be brief.",
+        follow_problems=True,
+        hyperparameters=Hyperparameters(unrewarded_tests=0.5),
+        reward=Reward(components=(Component("tests_fraction", 1.0), Component("style", 0.1))),
+    )
+    own = "must be left out: who plays on task folders says itself what it asks the model"
+    said = named(wrong)
+    assert said["spec.system"] == own
+    assert "must be false: task folders are not followed" in said["spec.follow_problems"]
+    assert said["spec.hyperparameters.unrewarded_tests"].startswith("must be absent: a task's verifier judges")
+    assert said["spec.reward.components[1].name"].startswith("must not be style, which measures programs")
+    assert "spec.reward.components[0].name" not in said
+    loud = Component("loud", 1.0, program="def score(problem, samples): return [0.0 for one in samples]")
+    own_reward = Reward(components=(Component("tests_fraction", 1.0), loud), combination="weighted_sum")
+    assert named(make_spec(environment=tools, reward=own_reward)) == {}

@@ -77,6 +77,7 @@ def trainer(make_job: Any, make_complete_spec: Any, monkeypatch: pytest.MonkeyPa
             schedule=Schedule.of(spec),
             reporter=SimpleNamespace(phase=lambda phase: None, preempted=False),
             require_space=lambda: None,
+            folders=None,
         )
         session.is_saved = lambda step: Session.is_saved(session, step)
         session.spend = lambda step, tokens: Session.spend(session, step, tokens)
@@ -194,6 +195,23 @@ def test_a_curriculum_learns_from_a_step_before_the_next_is_drawn(trainer: Any) 
     events = [event for event in built.rollouts.events if not event.startswith(("update", "wait"))]
     one = ["generate 1", "evidence 1", "generate 2", "evidence 2", "save"]
     assert events == [*one, "generate 3", "evidence 3", "generate 4", "evidence 4"]
+
+
+@pytest.mark.parametrize(
+    ("trajectories", "ranks", "prompts"), [(64, 1, 4), (65, 1, 5), (60, 1, 4), (100, 1, 7), (40, 1, 3), (65, 3, 6)]
+)
+def test_a_step_has_as_many_updates_however_often_its_episodes_branch(
+    trainer: Any, trajectories: int, ranks: int, prompts: int
+) -> None:
+    """Sixteen prompts of four samples, in four updates."""
+    hyper = Hyperparameters(batch_size=16, mini_batch_size=4, group_size=4)
+    built = trainer(0)
+    built._session.job = SimpleNamespace(
+        spec=SimpleNamespace(hyperparameters=hyper, resources=SimpleNamespace(ranks=ranks))
+    )
+    built.config.actor_rollout_ref = SimpleNamespace(rollout=SimpleNamespace(n=4), actor=SimpleNamespace())
+    built._fit_updates(trajectories)
+    assert built.config.actor_rollout_ref.actor.ppo_mini_batch_size == prompts
 
 
 def test_verls_loop_in_another_order_is_refused(trainer: Any) -> None:

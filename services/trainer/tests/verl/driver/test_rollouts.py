@@ -15,7 +15,7 @@ from tensordict import TensorDict
 from verl.utils import tensordict_utils as tu
 
 from ratchet_kit.errors import FailedPrecondition, InvalidArgument
-from ratchet_policies import Generation, Sampling
+from ratchet_policies import Generation, Prompt, Sampling
 from trainer_service.job.samples.curriculum import Evidence
 from trainer_service.job.samples.groups import Group
 from trainer_service.job.samples.step_samples import Prompted
@@ -84,7 +84,7 @@ def test_a_group_is_not_held_up_by_a_slow_one(build, puts):
     class SlowFirst(Policy):
         called = 0
 
-        async def generate(self, prompt: Sequence[int], sampling: Sampling, policy_id: str) -> Generation:
+        async def generate(self, prompt: Prompt, sampling: Sampling, policy_id: str) -> Generation:
             self.called += 1
             if self.called == 1:  # of b, which is drawn first
                 await asyncio.sleep(3 * GATHER_S)
@@ -124,7 +124,7 @@ def test_what_dynamic_sampling_compares_is_in_the_queue(algorithm: str, compared
 
 def test_what_is_abandoned_is_not_published(build, puts):
     class Slow(Policy):
-        async def generate(self, prompt: Sequence[int], sampling: Sampling, policy_id: str) -> Generation:
+        async def generate(self, prompt: Prompt, sampling: Sampling, policy_id: str) -> Generation:
             await asyncio.sleep(0.2)
             return await super().generate(prompt, sampling, policy_id)
 
@@ -246,7 +246,7 @@ def test_a_step_waits_for_no_group_of_the_next(build, puts):
     class SlowSecond(Policy):
         called = 0
 
-        async def generate(self, prompt: Sequence[int], sampling: Sampling, policy_id: str) -> Generation:
+        async def generate(self, prompt: Prompt, sampling: Sampling, policy_id: str) -> Generation:
             self.called += 1
             if self.called == 2:
                 await asyncio.sleep(3 * GATHER_S)

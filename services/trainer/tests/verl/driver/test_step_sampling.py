@@ -11,7 +11,7 @@ from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
 from ratchet_kit.errors import Unavailable
-from trainer_service.verl.driver.step_sampling import Replay
+from trainer_service.verl.driver.step_sampling import FAULTS, Replay
 
 pytestmark = pytest.mark.verl
 
@@ -27,7 +27,7 @@ def replay() -> Replay:
     return Replay(
         group_size=2,
         max_filtered=0,
-        source=lambda: SimpleNamespace(check_faults=refuse, place_of=PLACES.__getitem__),
+        source=lambda: SimpleNamespace(check_faults=refuse, place_of=PLACES.__getitem__, cut_off=lambda step: 1),
         trainer_mode="sync",
         trainer_config={},
         max_off_policy_threshold=None,
@@ -37,19 +37,27 @@ def replay() -> Replay:
 
 
 def test_samples_come_in_the_order_of_their_prompts(replay: Replay, monkeypatch: pytest.MonkeyPatch) -> None:
-    arrived = ["x_1_0", "z_0_0", "y_1_0", "x_0_0", "y_0_0", "z_1_0"]
+    arrived = ["x_1_0", "z_0_0", "y_1_0", "x_0_0", "y_0_1", "y_0_0", "z_1_0"]
 
     def materialize(self: Any, partition: str, *selected: Any) -> KVBatchMeta:
         return KVBatchMeta(arrived, [{"of": key} for key in arrived], partition_id=partition)
 
     monkeypatch.setattr(ReplayBuffer, "_materialize_batch", materialize)
     batch = replay._materialize_batch("train", [], {})
-    assert batch.keys == ["y_0_0", "y_1_0", "z_0_0", "z_1_0", "x_0_0", "x_1_0"]
+    assert batch.keys == ["y_0_0", "y_0_1", "y_1_0", "z_0_0", "z_1_0", "x_0_0", "x_1_0"]
     assert [tag["of"] for tag in batch.tags] == batch.keys
 
 
 def test_prompts_are_chosen_in_the_order_in_which_they_were_drawn(replay: Replay) -> None:
     assert replay._select_prompt_uids("train", {"x", "y", "z"}, 2)[0] == ["y", "z"]
+
+
+def test_an_episode_counts_once_and_one_that_was_cut_off_is_no_fault(
+    replay: Replay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = KVBatchMeta(["x_0_0", "x_0_1", "y_1_0"], [{}, {}, {}], partition_id="train")
+    monkeypatch.setattr(ReplayBuffer, "sample", lambda *unused: (batch, {}))
+    assert replay.sample(3, "train", 2)[1] == {FAULTS: 1}  # of four, two came and one was cut off
 
 
 def test_a_step_of_which_nothing_is_left_is_tried_again(replay: Replay, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,9 +50,9 @@ class EnvironmentSpec(_message.Message):
     FILES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """"edits": after each answer the policy sees which tests fail and writes its program again; it never sees held-out
-    tests. Prompts are chats. In training also a plug-in: "plugin:NAME" (docs/plugins.md). In evaluations also, on
-    task folders (docs/tasks.md): "harness", a command that calls the model; "tools", the model with a shell, files and
-    Python, in its own format of calls.
+    tests. Prompts are chats. In training also a plug-in: "plugin:NAME" (docs/plugins.md). On task folders
+    (docs/tasks.md): "harness", a command that calls the model; "tools", the model with a shell, files and Python, in
+    its own format of calls.
     """
     max_turns: _builtins.int
     """Maximum number of answers in an episode, 2 to 16; absent: 3. With tools 1 to 200;

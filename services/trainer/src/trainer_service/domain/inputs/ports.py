@@ -83,6 +83,10 @@ class ProblemSets(Protocol):
         """
         ...
 
+    async def tasks(self, ref: ProblemSetRef) -> FoundSet:
+        """A data set of task folders. Raises like `look_up`, and InvalidArgument for any other."""
+        ...
+
     async def newer(self, ref: ProblemSetRef) -> ProblemSetRef | None:
         """The newest READY version of the same split of a data set, where `ref` is of an older one; without a digest.
         Raises like `look_up`, and Unavailable."""

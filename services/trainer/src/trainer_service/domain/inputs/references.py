@@ -75,7 +75,7 @@ class References:
         if of_examples or (algorithm and algorithm.takes_pairs):
             pairs = await self._set("pairs", spec.pairs or ProblemSetRef(""), self._problems.pairs, faults)
         else:
-            problems = await self._set("problems", spec.problems, self._problems.look_up, faults)
+            problems = await self._set("problems", spec.problems, self._look_up(spec), faults)
         held_out = None
         if spec.validation_pairs:
             held_out = await self._set("validation_pairs", spec.validation_pairs, self._problems.pairs, faults)
@@ -88,7 +88,7 @@ class References:
             with suppress(NotFound, InvalidArgument):
                 held_out = await self._problems.pairs(own)
         if spec.validation_problems and (spec.validation_problems.name or not spec.problems.validation_split):
-            validated = await self._set("validation_problems", spec.validation_problems, self._problems.look_up, faults)
+            validated = await self._set("validation_problems", spec.validation_problems, self._look_up(spec), faults)
         else:
             validated = await self._validation_split(spec, faults)
         validate = await self._suite(replace(spec, base=base.ref), faults) if spec.validate and base else None
@@ -192,6 +192,10 @@ class References:
             faults.add(f"{field}.name", f"cannot be read: {error.message}")
         return None
 
+    def _look_up(self, spec: RunSpec) -> Callable[[ProblemSetRef], Awaitable[FoundSet]]:
+        on_folders = spec.environment is not None and spec.environment.on_folders
+        return self._problems.tasks if on_folders else self._problems.look_up
+
     async def _validation_split(self, spec: RunSpec, faults: Faults) -> FoundSet | None:
         """The default: a set that has splits is validated on its own validation split, with the limit that was asked
         for; any other, on nothing."""
@@ -202,7 +206,7 @@ class References:
         if limit is not None and not faults.bounds("validation_problems.limit", limit, at_least=1):
             return None
         try:
-            return await self._problems.look_up(replace(split, limit=limit))
+            return await self._look_up(spec)(replace(split, limit=limit))
         except NotFound:
             if spec.validation_problems:
                 faults.add("validation_problems.name", f"is missing: there is no {split.name} that it could be")
@@ -223,4 +227,4 @@ def notices(spec: RunSpec, found: Found) -> list[str]:
 
 def _tests_judge(spec: RunSpec) -> bool:
     of_tests = any(one.passing_only or ratchet_rewards.kind(one).needs_tests for one in spec.reward.components)
-    return of_tests and not (spec.environment and spec.environment.plugin)
+    return of_tests and not (spec.environment and (spec.environment.plugin or spec.environment.on_folders))

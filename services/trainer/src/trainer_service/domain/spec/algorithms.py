@@ -49,6 +49,8 @@ class Algorithm:
     """Rewards count from each token to the end, by `gamma`; those of the others belong to a whole completion."""
     divides_by_deviation: bool = False
     """Of the rewards of a group."""
+    compares_ends: bool = False
+    """Of a group's episodes the ends are compared, however many trajectories an episode has."""
     updates: int = 1
     """Gradient updates a step, where the batch allows it."""
 
@@ -91,7 +93,7 @@ _SMALL_RL = Hyperparameters(learning_rate=5e-5)
 
 _ROWS = (
     Algorithm("sft", _SFT, Hyperparameters(learning_rate=1e-3), takes_examples=True),
-    Algorithm("grpo", _RL, _SMALL_RL, is_grouped=True, divides_by_deviation=True),
+    Algorithm("grpo", _RL, _SMALL_RL, is_grouped=True, divides_by_deviation=True, compares_ends=True),
     Algorithm(
         "ppo",
         Hyperparameters(group_size=1, batch_size=128),
@@ -100,10 +102,10 @@ _ROWS = (
         discounts=True,
     ),
     Algorithm("rloo", _RL, _SMALL_RL, is_grouped=True),
-    Algorithm("dapo", _DAPO, _SMALL_RL, is_grouped=True, divides_by_deviation=True),
+    Algorithm("dapo", _DAPO, _SMALL_RL, is_grouped=True, divides_by_deviation=True, compares_ends=True),
     Algorithm("reinforce_plus_plus", Hyperparameters(group_size=4, batch_size=32), _SMALL_RL, discounts=True),
     Algorithm("remax", Hyperparameters(group_size=1, batch_size=64), _SMALL_RL, has_greedy=True),
-    Algorithm("dr_grpo", _RL, _SMALL_RL, is_grouped=True),
+    Algorithm("dr_grpo", _RL, _SMALL_RL, is_grouped=True, compares_ends=True),
     Algorithm(
         "gspo",
         Hyperparameters(clip_low=3e-4, clip_high=4e-4),
@@ -111,6 +113,7 @@ _ROWS = (
         is_grouped=True,
         has_own_loss=True,
         divides_by_deviation=True,
+        compares_ends=True,
         updates=4,
     ),
     Algorithm(
@@ -120,6 +123,7 @@ _ROWS = (
         is_grouped=True,
         has_own_loss=True,
         divides_by_deviation=True,
+        compares_ends=True,
         updates=4,
     ),
     Algorithm(

@@ -1,12 +1,12 @@
 """A run's policy in rollout-service: the weights that it has and gets, and generation, with patience."""
 
 import asyncio
-from collections.abc import Sequence
 from contextlib import suppress
 from datetime import timedelta
 from typing import Protocol
 
 from ratchet_kit.errors import DataLoss, FailedPrecondition, NotFound, RatchetError, Unavailable
+from ratchet_kit.names import VersionRef
 from ratchet_kit.retry import patiently
 from ratchet_policies import (
     EngineShare,
@@ -14,9 +14,9 @@ from ratchet_policies import (
     PolicyEngine,
     PolicySpec,
     PolicyState,
+    Prompt,
     Purpose,
     Sampling,
-    TokenPrompt,
     ensure_ready,
     unload,
 )
@@ -75,6 +75,7 @@ class RunPolicy:
             dtype=job.dtype,
             max_model_len=job.spec.hyperparameters.max_tokens,
             purpose=Purpose.TRAINING,
+            model=job.spec.base.model if isinstance(job.spec.base, VersionRef) else job.spec.output_model,
         )
         return cls(
             engine,
@@ -103,18 +104,18 @@ class RunPolicy:
             return None
         return policy.policy_id if policy.state is PolicyState.READY else None
 
-    async def generate(self, prompt: Sequence[int], sampling: Sampling, policy_id: str) -> Generation:
-        """Completions of `prompt` (token ids) made by exactly the weights `policy_id`.
+    async def generate(self, prompt: Prompt, sampling: Sampling, policy_id: str) -> Generation:
+        """Completions of `prompt` made by exactly the weights `policy_id`.
 
         Raises:
             NotFound: rollout-service lost the policy; load it and push the weights again.
             FailedPrecondition: the policy has failed, or has other weights.
             Unavailable and the other transient errors: for longer than the patience.
         """
-        name, tokens = self._spec.name, TokenPrompt(tuple(prompt))
+        name = self._spec.name
         async with self._turns:
             generation = await patiently(
-                lambda: self._engine.generate(name, policy_id, tokens, sampling), self._patience, "generate"
+                lambda: self._engine.generate(name, policy_id, prompt, sampling), self._patience, "generate"
             )
         self.share.made(generation.prompt_tokens, sum(len(one.token_ids) for one in generation.completions))
         return generation

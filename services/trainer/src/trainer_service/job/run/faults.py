@@ -46,6 +46,20 @@ def check_data(ref: ProblemSetRef, digest: str) -> None:
         )
 
 
+MAX_CUT_OFF = 0.5
+"""Share of a step's episodes."""
+
+
+def check_cut_off(step: int, cut_off: int, expected: int) -> None:
+    """Raises InvalidArgument when more than half of the `expected` episodes were not over in the time of their tasks:
+    what is left would teach to be quick."""
+    if cut_off > MAX_CUT_OFF * expected:
+        raise InvalidArgument(
+            f"step {step}: {cut_off} of {expected} episodes were cut off by the time of their tasks, more than"
+            f" {MAX_CUT_OFF:.0%}: give the tasks more time, or the policy fewer turns or tokens"
+        )
+
+
 def check_faults(
     step: int, lost: int, expected: int, limit: float, fault: RatchetError | None, has_stepped: bool
 ) -> None:

@@ -9,28 +9,27 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ratchet_environments import Environment, Episode, Task
-from ratchet_policies import BrokenOff, Completion, FinishReason, Sampling
+from ratchet_policies import BrokenOff, Completion, FinishReason, Generation, Prompt, Sampling, TokenPrompt
 from trainer_service.job.policy.seeds import turn_seed
 from trainer_service.job.reward.rewarding import Graded
 from trainer_service.job.samples.prompting import Prompting, Put
 
-Complete = Callable[[Sequence[int], Sampling], Awaitable[Sequence[Completion]]]
+Complete = Callable[[Prompt, Sampling], Awaitable[Generation]]
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
-    """What came after a prompt. Log-probs are natural, one a token."""
+class Trajectory:
+    """A prompt and all that came after it, as tokens. Log-probs are natural, one a token."""
 
-    episode: Episode
-    """It has ended."""
+    prompt: Sequence[int]
     tokens: Sequence[int]
-    """Of answers and of the replies between them."""
+    """Of answers and of what stands between them."""
     log_probs: Sequence[float]
-    """0 for a reply's."""
+    """0 for what stands between."""
     mask: Sequence[int]
-    """1 for the policy's tokens, 0 for a reply's."""
+    """1 for the tokens of the policy that are learned from here, else 0."""
     ends: Sequence[int]
-    """The place of the last token of each answer."""
+    """The place of the last token of each answer that is learned from."""
 
     @property
     def answers(self) -> list[list[int]]:
@@ -39,11 +38,31 @@ class Played:
         spans = (range(start, end + 1) for start, end in zip(starts, self.ends, strict=True))
         return [[self.tokens[place] for place in span if self.mask[place]] for span in spans]
 
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """An episode as it is learned from."""
+
+    episode: Episode
+    """It has ended."""
+    trajectories: Sequence[Trajectory]
+    """One; several where a program rewrote what was said. A token of the policy is learned from in one of them."""
+
+    @property
+    def answers(self) -> list[list[int]]:
+        """The policy's tokens of each."""
+        return [answer for one in self.trajectories for answer in one.answers]
+
+    @property
+    def longest(self) -> int:
+        """Tokens after the prompt."""
+        return max(len(one.tokens) for one in self.trajectories)
+
     @property
     def graded(self) -> list[Graded]:
         """Each answer; only the last has the length that is punished, which is that of all."""
         *early, last = self.episode.turns
-        return [*(Graded(one.answer, one.grade) for one in early), Graded(last.answer, last.grade, len(self.tokens))]
+        return [*(Graded(one.answer, one.grade) for one in early), Graded(last.answer, last.grade, self.longest)]
 
 
 class Player:
@@ -87,5 +106,6 @@ class Player:
             log_probs += [0.0] * len(between)
             mask += [0] * len(between)
             seed = turn_seed(sampling.seed or 0, len(ends))
-            [completion] = await complete([*put.tokens, *tokens], replace(sampling, seed=seed, max_tokens=room))
-        return Played(episode, tokens, log_probs, mask, ends)
+            prompt = TokenPrompt((*put.tokens, *tokens))
+            [completion] = (await complete(prompt, replace(sampling, seed=seed, max_tokens=room))).completions
+        return Played(episode, [Trajectory(put.tokens, tokens, log_probs, mask, ends)])

@@ -13,7 +13,8 @@ from statistics import fmean
 
 from ratchet_environments import Environment
 from ratchet_kit.errors import InvalidArgument, RatchetError, Unavailable
-from ratchet_policies import Completion, Sampling, with_recovery
+from ratchet_kit.retry import TRANSIENT
+from ratchet_policies import Completion, Generation, Prompt, Sampling, TokenPrompt, with_recovery
 from ratchet_problems import Problem
 from trainer_service.job.policy.policy import RunPolicy
 from trainer_service.job.policy.seeds import group_seed
@@ -24,8 +25,12 @@ from trainer_service.job.run.config import JobConfig
 from trainer_service.job.run.faults import check_faults
 from trainer_service.job.run.report import Reporter
 from trainer_service.job.samples.episodes import Complete, Played, Player
+from trainer_service.job.samples.folders import CutOff, FolderPlayer
 from trainer_service.job.samples.prompting import Prompting, Put
 from trainer_service.job.samples.tally import Tallied, Turns, Waits, repetition
+
+_LOST: tuple[type[RatchetError], ...] = (*TRANSIENT, InvalidArgument)
+"""Errors that cost an episode, and say nothing about the policy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +58,7 @@ class Sample:
     played: Played
     earned: Earned
     rewards: Sequence[float]
-    """Of each answer, at its last token: they make earned.reward."""
+    """Of each answer of the last trajectory, at its last token: they make earned.reward."""
     turns: Turns | None
     """Where the environment has several."""
     second_hand: bool | None = None
@@ -75,13 +80,23 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The samples of one prompt, without those that the platform failed."""
+    """The samples of one problem, without those that the platform failed."""
 
-    prompt: Sequence[int]
     samples: Sequence[Sample]
     greedy: float | None = None
     """The reward of its greedy completion, where there is one."""
     waits: Waits | None = None
+    cut_off: int = 0
+    """Number of episodes whose time was over: they are no samples, and no faults."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    """None for an episode that the platform failed, or that was cut off."""
+
+    played: Sequence[Played | None]
+    waits: Waits
+    cut_off: int = 0
 
 
 class Groups:
@@ -97,8 +112,10 @@ class Groups:
         prompting: Prompting,
         reporter: Reporter,
         second_hand: SecondHand | None = None,
+        folders: FolderPlayer | None = None,
     ) -> None:
-        """`second_hand`: None judges by all tests of a problem, and rewards by all."""
+        """`second_hand`: None judges by all tests of a problem, and rewards by all. `folders`: plays where the problems
+        stand for task folders."""
         self._spec = job.spec
         self._max_fault_share = job.max_fault_share
         self._has_steps = job.algorithm.has_steps
@@ -108,6 +125,7 @@ class Groups:
         self._prompting = prompting
         most = job.spec.hyperparameters.max_response_tokens or 0
         self._player = Player(environment, prompting, most)
+        self._folders = folders
         self._sampling = Sampling(top_p=1.0, max_tokens=most, logprobs=True)
         self._reporter = reporter
         self._second_hand = second_hand
@@ -135,30 +153,57 @@ class Groups:
 
     async def make(self, draw: Draw) -> Group:
         """Raises what is no fault of the platform with one sample: its weights are others', it is away for too long."""
+        drawn = await (self._on_folder(self._folders, draw) if self._folders else self._on_problem(draw))
+        began = time.monotonic()
+        there = iter(await self._earn(draw, [one for one in drawn.played if one is not None]))
+        samples = [None if one is None else next(there) for one in drawn.played]
+        baseline = samples.pop() if draw.greedy else None
+        if draw.greedy and baseline is None:
+            return Group([])
+        waits = replace(drawn.waits, judge=drawn.waits.judge + time.monotonic() - began)
+        kept = [sample for sample in samples if sample is not None]
+        if self._second_hand and draw.unrewarded:
+            kept = await self._by_second_hand(self._second_hand, draw.unrewarded, kept)
+        return Group(kept, baseline.earned.reward if baseline else None, waits, drawn.cut_off)
+
+    async def _on_problem(self, draw: Draw) -> _Drawn:
+        """The greedy one last."""
         complete = partial(self._complete, draw.policy_id)
         put = self._prompting.put(draw.problem)
         temperature = self._spec.temperature_at(draw.step)
         sampling = replace(self._sampling, n=draw.size, seed=draw.seed, stop=put.prompt.stop, temperature=temperature)
         wanted = [sampling, replace(sampling, n=1, temperature=0.0)] if draw.greedy else [sampling]
-        began = time.monotonic()
-        drawn = await asyncio.gather(*(complete(put.tokens, one) for one in wanted))
+        began, prompt = time.monotonic(), TokenPrompt(tuple(put.tokens))
+        drawn = await asyncio.gather(*(complete(prompt, one) for one in wanted))
         sampled = time.monotonic()
         firsts = [
             (completion, replace(one, n=1, seed=draw.seed + completion.index))
             for one, some in zip(wanted, drawn, strict=True)
-            for completion in some
+            for completion in some.completions
         ]
         played = await asyncio.gather(*(self._play(complete, put, first, one) for first, one in firsts))
-        there = iter(await self._earn(draw, [one for one in played if one is not None]))
-        samples = [None if one is None else next(there) for one in played]
-        baseline = samples.pop() if draw.greedy else None
-        if draw.greedy and baseline is None:
-            return Group(put.tokens, [])
-        waits = Waits(sampled - began, time.monotonic() - sampled)
-        kept = [sample for sample in samples if sample is not None]
-        if self._second_hand and draw.unrewarded:
-            kept = await self._by_second_hand(self._second_hand, draw.unrewarded, kept)
-        return Group(put.tokens, kept, baseline.earned.reward if baseline else None, waits)
+        return _Drawn(played, Waits(sampled - began, time.monotonic() - sampled))
+
+    async def _on_folder(self, player: FolderPlayer, draw: Draw) -> _Drawn:
+        complete = partial(self._complete, draw.policy_id)
+        sampling = replace(self._sampling, temperature=self._spec.temperature_at(draw.step))
+
+        async def play(index: int) -> Played | CutOff | None:
+            try:
+                seeded = replace(sampling, seed=draw.seed + index)
+                return await player.play(complete, draw.problem, seeded, draw.policy_id)
+            except CutOff as error:
+                self.last_fault = error
+                return error
+            except _LOST as error:
+                self.last_fault = error
+                return None
+
+        began = time.monotonic()
+        played = await asyncio.gather(*map(play, range(draw.size)))
+        whole = [one if isinstance(one, Played) else None for one in played]
+        cut_off = sum(isinstance(one, CutOff) for one in played)
+        return _Drawn(whole, Waits(time.monotonic() - began, 0.0), cut_off)
 
     async def _play(self, complete: Complete, put: Put, first: Completion, sampling: Sampling) -> Played | None:
         """None when the engine broke an answer off, the platform could not reach a verdict, or the problem's tests can
@@ -191,19 +236,22 @@ class Groups:
             return None
         worth = [0.0, *(one.before_length for one in known[:-1]), known[-1].reward]
         gains = [after - before for before, after in pairwise(worth)]
-        answers = played.episode.turns
-        turns = Turns(len(answers), answers[0].grade.passed) if self._spec.environment else None
-        return Sample(played, known[-1], [0.0] * (len(played.ends) - len(gains)) + gains, turns)
+        answers, ends = played.episode.turns, played.trajectories[-1].ends
+        turns = None
+        if self._folders:
+            turns = Turns(len(played.answers))
+        elif self._spec.environment:
+            turns = Turns(len(answers), answers[0].grade.passed)
+        return Sample(played, known[-1], [0.0] * (len(ends) - len(gains)) + gains, turns)
 
     async def _by_second_hand(self, judge: SecondHand, unrewarded: Problem, samples: Sequence[Sample]) -> list[Sample]:
         answers = [one.played.episode.turns[-1].answer for one in samples if one.passed]
         known = iter(await judge.passes(unrewarded, answers))
         return [replace(one, second_hand=next(known)) if one.passed else one for one in samples]
 
-    async def _complete(self, policy_id: str, prompt: Sequence[int], sampling: Sampling) -> Sequence[Completion]:
-        """Completions by the weights `policy_id`, which are sent once more if rollout-service has lost them."""
-        generation = await with_recovery(
+    async def _complete(self, policy_id: str, prompt: Prompt, sampling: Sampling) -> Generation:
+        """By the weights `policy_id`, which are sent once more if rollout-service has lost them."""
+        return await with_recovery(
             lambda: self._policy.generate(prompt, sampling, policy_id),
             lambda error: self._sent.restore(self._policy, error, policy_id),
         )
-        return generation.completions

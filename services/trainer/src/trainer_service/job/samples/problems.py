@@ -1,10 +1,13 @@
-"""The problems that a name leads to: of a set, of a file, or of a plug-in of the kind dataset, "plugin:NAME" or
-"plugin:NAME/SPLIT"."""
+"""The problems that a name leads to: of a set, which may be of task folders, of a file, or of a plug-in of the kind
+dataset, "plugin:NAME" or "plugin:NAME/SPLIT"."""
 
 import json
 
+from ratchet_environments.folders import sets as folders
+from ratchet_environments.folders.sets import TaskSet
 from ratchet_kit.errors import InvalidArgument, NotFound
-from ratchet_problems import Problem, data_digest, jsonl, load
+from ratchet_problems import Problem, data_digest, jsonl, load, sets
+from ratchet_problems.dataset_cache import cached_tasks
 from ratchet_problems.examples import DEFAULT, LOOKED_AT, Examples
 from trainer_service.domain.spec.plugins import PREFIX, PluginKind, dataset_of
 from trainer_service.job.plugins.process import MOST, PluginProcess
@@ -22,6 +25,9 @@ def read(name: str, *, limit: int | None = None) -> tuple[Problem, ...]:
     and NotFound for a split that it has not."""
     plugin = dataset_of(name)
     if not plugin:
+        dataset = sets.dataset_of(name)
+        if dataset and (file := cached_tasks(dataset)).is_file():
+            return tuple(folders.problems(TaskSet(file), limit).values())
         return load(name, limit=limit)
     split = name.removeprefix(PREFIX).partition("/")[2]
     with PluginProcess(PluginKind.DATASET, plugin) as call:

@@ -16,6 +16,8 @@ from trainer_service.job.samples.tally import Tally
 LONGEST = 32 << 10
 """Bytes of a prompt, and of a completion, that are kept."""
 LONGEST_DETAIL = 1000
+_BETWEEN = "\n\n--- the program rewrote what was said ---\n\n"
+"""Between the trajectories of an episode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,8 @@ class StepSamples:
     """Of prompts, by their uids."""
     greedy: dict[str, float] = field(default_factory=dict)
     """The reward of the greedy completion of each prompt that has one, by its uid."""
+    cut_off: int = 0
+    """Episodes whose time was over."""
     running: list[Future[None]] = field(default_factory=list)
     tally: Tally = field(default_factory=Tally)
     kept_groups: int = 0
@@ -62,6 +66,7 @@ class StepSamples:
 
     def add(self, one: Prompted, group: Group) -> None:
         """A group that has ended. One without samples tells nothing."""
+        self.cut_off += group.cut_off
         if one.place < self.kept_groups:
             self.kept.append((one, group))
         if group.samples:
@@ -93,17 +98,16 @@ class StepSamples:
         """The samples that are kept, with their texts. `advantages`: by `sample_key`; `most`: of their tokens."""
         found = []
         for one, group in sorted(self.kept, key=lambda kept: kept[0].place):
-            prompt = _clipped(text(group.prompt))
             for index, sample in enumerate(group.samples):
-                last, tokens = sample.played.episode.turns[-1], sample.played.tokens
+                last, ways = sample.played.episode.turns[-1], sample.played.trajectories
                 found.append(
                     record.Sample(
                         step=one.draw.step,
                         place=one.place,
                         index=index,
                         problem_id=one.draw.problem.id,
-                        prompt=prompt,
-                        completion=_clipped(text(tokens)),
+                        prompt=_clipped(text(ways[0].prompt)),
+                        completion=_clipped(_BETWEEN.join(text(way.tokens) for way in ways)),
                         verdict=last.grade.verdict,
                         tests_passed=last.grade.tests_passed,
                         tests_total=last.grade.tests_total,
@@ -115,9 +119,9 @@ class StepSamples:
                         components=dict(sample.earned.values),
                         advantage=advantages.get(sample_key(one.uid, index)),
                         policy_id=one.draw.policy_id,
-                        tokens=len(tokens),
-                        truncated=len(tokens) >= most,
-                        turns=len(sample.played.ends),
+                        tokens=sum(len(way.tokens) for way in ways),
+                        truncated=sample.played.longest >= most,
+                        turns=len(sample.played.answers),
                         staleness=one.draw.step - 1 - one.version,
                         attempt=attempt,
                     )
@@ -125,9 +129,9 @@ class StepSamples:
         return found
 
 
-def sample_key(uid: str, index: int) -> str:
-    """The key of a sample in verl's queue: `<uid>_<session>_<index>`, each session having one."""
-    return f"{uid}_{index}_0"
+def sample_key(uid: str, index: int, trajectory: int = 0) -> str:
+    """The key of a sample's trajectory in verl's queue: `<uid>_<session>_<index>`."""
+    return f"{uid}_{index}_{trajectory}"
 
 
 def _clipped(text: str) -> str:

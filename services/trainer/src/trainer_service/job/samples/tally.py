@@ -17,8 +17,8 @@ class Turns:
     """Of one episode."""
 
     count: int
-    first_passed: bool
-    """Its first answer passed all tests."""
+    first_passed: bool | None = None
+    """Its first answer passed all tests; None where only the end is judged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +68,9 @@ def components(earned: Sequence[Earned]) -> dict[str, float]:
 
 def of_turns(episodes: Sequence[Turns]) -> dict[str, float]:
     """Of one episode or more."""
-    return {
-        "turns_mean": fmean(one.count for one in episodes),
-        "first_answers_passed": fmean(one.first_passed for one in episodes),
-    }
+    first = [one.first_passed for one in episodes if one.first_passed is not None]
+    mean = {"turns_mean": fmean(one.count for one in episodes)}
+    return mean | ({"first_answers_passed": fmean(first)} if first else {})
 
 
 def of_second_hand(groups: Sequence[Sequence[Tallied]]) -> dict[str, float]:

@@ -32,7 +32,7 @@ from trainer_service.domain.spec.plugins import PluginKind
 from trainer_service.job.plugins import entry_points
 from trainer_service.job.policy.transport import WeightSync
 from trainer_service.job.policy.weight_versions import WeightVersions
-from trainer_service.job.run.faults import check_data, check_probabilities
+from trainer_service.job.run.faults import check_cut_off, check_data, check_probabilities
 from trainer_service.job.samples.curriculum import Draws
 from trainer_service.job.samples.groups import Groups
 from trainer_service.job.samples.prompt_limits import left_out
@@ -106,6 +106,7 @@ class RatchetTrainer(PPOTrainerSync):
             self._prompting,
             its.reporter,
             its.second_hand,
+            its.folders,
         )
         self.rollouts = Rollouts(its.job, its.background, self._sent, self._groups, self.train_dataset.problems)
         compute = trainer_base.compute_advantage_for_multi_trajectories
@@ -268,9 +269,23 @@ class RatchetTrainer(PPOTrainerSync):
             self._state = self._state.learn(ahead=self._goes_ahead(self.global_steps))
         assert isinstance(self._state, Learning | Ahead)
         assert self._state.step == self.global_steps
-        if spec.resources.ranks == 1 and not lost:
+        if self._session.folders:
+            check_cut_off(self.global_steps, self.rollouts.cut_off(self.global_steps), spec.hyperparameters.samples)
+            self._fit_updates(len(batch))
+        elif spec.resources.ranks == 1 and not lost:
             return batch  # nothing to balance, which takes verl 30 ms
         return super()._balance_batch(batch, metrics, **options)
+
+    def _fit_updates(self, trajectories: int) -> None:
+        """Makes the updates of a step as many as without branches: verl fills the last one up otherwise, and a step of
+        one trajectory too many would have two updates."""
+        config, spec = self.config.actor_rollout_ref, self._session.job.spec
+        hyper, ranks = spec.hyperparameters, spec.resources.ranks
+        updates = (hyper.batch_size or 1) // (hyper.mini_batch_size or 1)
+        prompts = -(-trajectories // (updates * config.rollout.n))
+        while prompts * config.rollout.n % ranks:
+            prompts += 1
+        config.actor.ppo_mini_batch_size = prompts
 
     def _goes_ahead(self, step: int) -> bool:
         is_last = self._session.schedule.is_saved(step) or self._session.reporter.preempted
@@ -392,8 +407,11 @@ class RatchetTrainer(PPOTrainerSync):
         tallied = made.tally.take() | rewarding.weights(step)
         if self._session.job.algorithm.has_greedy:
             tallied["greedy_reward_mean"] = made.greedy_mean
-        if rewarding.reward.combination == Combination.GDPO and "score_mean" in tallied:
-            tallied["reward_mean"] = tallied["score_mean"]  # the mean over a group is 0 whatever is learned
+        if self._session.folders:
+            tallied["episodes_cut_off"] = made.cut_off / self._session.job.spec.hyperparameters.samples
+        if (self._session.folders or rewarding.reward.combination == Combination.GDPO) and "score_mean" in tallied:
+            # The mean over a group is 0 whatever is learned, or over trajectories, of which an episode has several.
+            tallied["reward_mean"] = tallied["score_mean"]
         return tallied
 
 

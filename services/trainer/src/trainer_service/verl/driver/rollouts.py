@@ -106,6 +106,10 @@ class Rollouts:
         """What the groups of the step told, for a curriculum. All of them have ended."""
         return self._made[step].evidence
 
+    def cut_off(self, step: int) -> int:
+        """Episodes of the step whose time was over."""
+        return self._made[step].cut_off
+
     def take(self, step: int) -> StepSamples:
         """What was made for the step, which is over."""
         return self._made.pop(step)

@@ -21,6 +21,10 @@ class Source(Protocol):
         """Raises what ends the attempt, where too many samples of a step were lost."""
         ...
 
+    def cut_off(self, step: int) -> int:
+        """Episodes of a step whose time was over."""
+        ...
+
     def place_of(self, uid: str) -> int:
         """Of a prompt among those of its step."""
         ...
@@ -71,7 +75,9 @@ class Replay(ReplayBuffer):
             wanted = batch_size * self._group_size
             self._source().check_faults(global_steps, wanted, wanted)
             raise
-        return batch, metrics | {FAULTS: batch_size * self._group_size - len(batch.keys)}
+        samples = len({key.rpartition("_")[0] for key in batch.keys})
+        lost = batch_size * self._group_size - samples - self._source().cut_off(global_steps)
+        return batch, metrics | {FAULTS: max(0, lost)}
 
     def _dapo_filtered_keys(self, partition_id: str) -> tuple[set[str], Counter[float]]:
         if self._filtered >= self._max_filtered:
@@ -93,10 +99,10 @@ class Replay(ReplayBuffer):
         rows = sorted(zip(batch.keys, batch.tags, strict=True), key=lambda row: self._place_of_sample(row[0]))
         return KVBatchMeta([key for key, _ in rows], [tag for _, tag in rows], partition_id=partition_id)
 
-    def _place_of_sample(self, key: str) -> tuple[int, int]:
+    def _place_of_sample(self, key: str) -> tuple[int, int, int]:
         """Keys are `<uid>_<session>_<index>`."""
-        uid, session, _ = key.rsplit("_", 2)
-        return self._source().place_of(uid), int(session)
+        uid, session, index = key.rsplit("_", 2)
+        return self._source().place_of(uid), int(session), int(index)
 
     def _wait_for_next_poll(self, partition_id: str, last_debug_time: float) -> float:
         self._source().publish(self.poll_interval)

@@ -7,7 +7,8 @@ import torch
 import transfer_queue as tq
 from verl.utils import tensordict_utils as tu
 
-from trainer_service.job.samples.groups import Group
+from trainer_service.job.samples.episodes import Trajectory
+from trainer_service.job.samples.groups import Group, Sample
 from trainer_service.job.samples.step_samples import Prompted, sample_key
 from trainer_service.verl.algorithms import BEFORE_LENGTH
 
@@ -23,7 +24,12 @@ def put(groups: Sequence[tuple[Prompted, Group]], compared: bool) -> None:
     """
     if taught := [(one, group) for one, group in groups if group.samples]:
         tq.kv_batch_put(
-            keys=[sample_key(one.uid, session) for one, group in taught for session in range(len(group.samples))],
+            keys=[
+                sample_key(one.uid, session, index)
+                for one, group in taught
+                for session, sample in enumerate(group.samples)
+                for index in range(len(sample.played.trajectories))
+            ],
             fields=tu.list_of_dict_to_tensordict(
                 [row for one, group in taught for row in rows_of(one.uid, group, compared)]
             ),
@@ -41,9 +47,9 @@ def tags_of(one: Prompted, group: Group) -> list[dict[str, Any]]:
     return [
         {
             "status": "success",
-            "prompt_len": len(group.prompt),
-            "response_len": len(sample.played.tokens),
-            "seq_len": len(group.prompt) + len(sample.played.tokens),
+            "prompt_len": len(way.prompt),
+            "response_len": len(way.tokens),
+            "seq_len": len(way.prompt) + len(way.tokens),
             "global_steps": one.draw.step,
             # The weights' version in verl's terms.
             "min_global_steps": one.version,
@@ -51,34 +57,42 @@ def tags_of(one: Prompted, group: Group) -> list[dict[str, Any]]:
             "policy_id": one.draw.policy_id,
         }
         for sample in group.samples
+        for way in sample.played.trajectories
     ]
 
 
 def rows_of(uid: str, group: Group, compared: bool) -> list[dict[str, Any]]:
     """What is no tensor takes the queue and each rank as long as several tensors: only what is asked for is there."""
-    prompt = torch.tensor(group.prompt, dtype=torch.int64)
     rows = []
     for sample in group.samples:
-        played = sample.played
-        tokens = torch.tensor(played.tokens, dtype=torch.int64)
-        ids = torch.cat([prompt, tokens])
-        mask = torch.tensor(played.mask, dtype=torch.int64)
-        scores = torch.zeros(len(tokens), dtype=torch.float32)
-        scores[list(played.ends)] = torch.tensor(sample.rewards, dtype=torch.float32)
-        rows.append(
-            {
-                "uid": uid,
-                "prompts": prompt,
-                "responses": tokens,
-                "response_mask": mask,
-                "loss_mask": mask,
-                "input_ids": ids,
-                "position_ids": torch.arange(len(ids)),
-                "rollout_log_probs": torch.tensor(played.log_probs, dtype=torch.float32),
-                "rm_scores": scores,
-                "num_turns": 2 * len(played.ends),
-            }
-        )
-        if compared:
-            rows[-1]["extra_fields"] = {"reward_extra_info": {BEFORE_LENGTH: sample.earned.before_length}}
+        for way in sample.played.trajectories:
+            rows.append({"uid": uid, **_row(way, _rewards(sample, way))})
+            if compared:
+                rows[-1]["extra_fields"] = {"reward_extra_info": {BEFORE_LENGTH: sample.earned.before_length}}
     return rows
+
+
+def _rewards(sample: Sample, way: Trajectory) -> Sequence[float]:
+    """Of each answer of the trajectory. Of several, each has the whole reward at its end: verl compares the last of
+    each sample (trainer/ppo/v1/utils.py:161)."""
+    if len(sample.played.trajectories) == 1:
+        return sample.rewards
+    return [*[0.0] * (len(way.ends) - 1), sample.earned.reward]
+
+
+def _row(way: Trajectory, rewards: Sequence[float]) -> dict[str, Any]:
+    prompt, tokens = (torch.tensor(ids, dtype=torch.int64) for ids in (way.prompt, way.tokens))
+    ids, mask = torch.cat([prompt, tokens]), torch.tensor(way.mask, dtype=torch.int64)
+    scores = torch.zeros(len(tokens), dtype=torch.float32)
+    scores[list(way.ends)] = torch.tensor(rewards, dtype=torch.float32)
+    return {
+        "prompts": prompt,
+        "responses": tokens,
+        "response_mask": mask,
+        "loss_mask": mask,
+        "input_ids": ids,
+        "position_ids": torch.arange(len(ids)),
+        "rollout_log_probs": torch.tensor(way.log_probs, dtype=torch.float32),
+        "rm_scores": scores,
+        "num_turns": 2 * len(way.ends),
+    }

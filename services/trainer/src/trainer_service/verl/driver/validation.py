@@ -42,7 +42,9 @@ async def validate(groups: Groups, problems: Sequence[Problem], step: int) -> Va
     made = await groups.validate(problems, step)
     samples = [sample for group in made for sample in group.samples]
     earned = [sample.earned for sample in samples]
-    groups.check_faults(step, len(made) - len(earned), len(made))
+    lost = len(made) - len(earned)
+    cut_off = sum(group.cut_off for group in made) if earned else 0
+    groups.check_faults(step, lost - cut_off, len(made))
     scores = [[sample.earned.score for sample in group.samples] for group in made]
     of = "base" if step == 0 else "validation"
     turns = [sample.turns for sample in samples if sample.turns]

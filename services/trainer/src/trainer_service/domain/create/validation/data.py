@@ -121,7 +121,7 @@ def notices(spec: RunSpec, found: Found) -> Sequence[str]:
     its, said = found.base.template, []
     if its.changes:
         said.append(f"the base's chat template {its.changes}: so it does in evaluations and where it is served")
-    if spec.environment and its.turns_changes:
+    if spec.environment and not spec.environment.on_folders and its.turns_changes:
         said.append(
             f"the base's chat template {its.turns_changes}: training goes on from the answers as they were sampled,"
             " evaluations and whoever is served go on from what the template writes"

@@ -7,7 +7,7 @@ from ratchet_kit.faults import Faults
 from ratchet_rewards import Combination, Component, Reward
 from ratchet_rewards.catalogue import Kind
 from trainer_service.domain.inputs.found import Found, FoundSet
-from trainer_service.domain.spec.algorithms import Algorithm
+from trainer_service.domain.spec.algorithms import ALGORITHMS, Algorithm
 from trainer_service.domain.spec.spec import PromptForm, RunSpec
 
 
@@ -127,8 +127,31 @@ def _check_no_reward(reward: Reward, algorithm: Algorithm, faults: Faults) -> No
 def _check_environment(spec: RunSpec, algorithm: Algorithm, faults: Faults) -> None:
     if spec.environment is None:
         return
+    if spec.environment.on_folders:
+        _check_episodes(spec, algorithm, faults)
     nothing = f"must be absent: {algorithm.name.upper()} answers nothing"
     if faults.unless(algorithm.is_rewarded, "environment", nothing):
         spec.environment.check(faults.under("environment"), plugins=True)
         chat = "must be absent: its replies are messages of a chat, and the prompts are texts"
         faults.unless(spec.prompt_form != PromptForm.COMPLETION, "environment", chat)
+
+
+def _check_episodes(spec: RunSpec, algorithm: Algorithm, faults: Faults) -> None:
+    """Of programs on task folders. Algorithms whose baseline is a group's mean and deviation compare episodes by their
+    ends; the others would count one that branches several times."""
+    compared = [name.upper() for name, one in ALGORITHMS.items() if one.compares_ends]
+    rule = f"must be one of {', '.join(compared)}, which compare whole episodes"
+    faults.unless(algorithm.compares_ends, "algorithm", rule)
+    own = "must be left out: who plays on task folders says itself what it asks the model"
+    for field in ("system", "examples"):
+        faults.unless(not getattr(spec, field), field, own)
+    faults.unless(not spec.follow_problems, "follow_problems", "must be false: task folders are not followed")
+    unrewarded = "must be absent: a task's verifier judges an episode as a whole"
+    faults.unless(not spec.hyperparameters.unrewarded_tests, "hyperparameters.unrewarded_tests", unrewarded)
+    gdpo = "must not be gdpo: it normalises over trajectories, of which an episode has several"
+    faults.unless(spec.reward.combination != Combination.GDPO, "reward.combination", gdpo)
+    for place, component in enumerate(spec.reward.components):
+        kind = None if component.is_own else ratchet_rewards.COMPONENTS.get(component.name)
+        reads = f"must not be {component.name}, which measures programs: an episode has its task's reward, or your own"
+        measures = kind is not None and (kind.reads or kind.runs or kind.needs_reference or kind.needs_model)
+        faults.unless(not measures, f"reward.components[{place}].name", reads)
