@@ -125,9 +125,9 @@ def test_a_run_learns_from_episodes_of_a_harness(platform: Platform, tmp_path: P
     run = json.loads(done.stdout)
     assert (run["state"], run.get("platform_faults", 0)) == ("STATE_SUCCEEDED", 0), run
     assert run["spec"]["problems"]["name"] == "guesses@1/train"
-    samples = platform.ratchet("samples", "list", run["id"], "--json")
-    found = [json.loads(line) for line in samples.stdout.splitlines()]
-    assert len(found) == 8, samples.stdout
+    steps = [platform.ratchet("samples", "list", run["id"], "--step", step, "--json") for step in "12"]
+    found = [one for samples in steps for one in json.loads(samples.stdout)]
+    assert len(found) == 8
     assert {one["verdict"] for one in found} <= {"VERDICT_PASSED", "VERDICT_FAILED"}
     assert {one["turns"] for one in found} == {3}
     assert all("the program rewrote what was said" in one["completion"] for one in found)

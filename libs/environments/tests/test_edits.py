@@ -180,4 +180,7 @@ def test_who_plays_on_task_folders_is_checked() -> None:
     assert fields(replace(harness, files={str(place): "" for place in range(201)})) == ["files"]
     tools = EnvironmentSpec("tools")
     assert (fields(tools), tools.completed().max_turns) == ([], 20)
-    assert fields(replace(tools, max_turns=201, command=("x",))) == ["command", "max_turns"]
+    served = replace(tools, command=("python", "/tmp/harness/server.py"), files={"server.py": ""})
+    assert (fields(served), served.completed().max_turns) == ([], 20)
+    assert fields(replace(tools, max_turns=201, files={"server.py": ""})) == ["max_turns", "command"]
+    assert fields(EnvironmentSpec("edits", command=("x",))) == ["command"]

@@ -173,3 +173,58 @@ async def test_a_model_that_takes_no_tools_is_no_wrong_answer(sandbox_target: st
 
     with pytest.raises(InvalidArgument, match="can't be given the tools: it has no parser of tools"):
         await with_tools(sandbox_target, Without())
+
+
+SERVER = """
+import json, sys
+
+TOOL = {"name": "age", "description": "How old one is.", "inputSchema": {"type": "object"}}
+for line in sys.stdin:
+    asked = json.loads(line)
+    reply = {"jsonrpc": "2.0", "id": asked.get("id")}
+    if asked["method"] == "tools/list":
+        print(json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": {}}))
+        print(json.dumps(reply | {"result": {"tools": [TOOL], "resultType": "complete"}}), flush=True)
+    elif asked["params"]["arguments"].get("name") == "Ada":
+        text = [{"type": "text", "text": "Ada is 36."}]
+        print(json.dumps(reply | {"result": {"content": text, "isError": False}}), flush=True)
+    elif asked["params"]["arguments"]:
+        print(json.dumps(reply | {"error": {"code": -32602, "message": "nobody of that name"}}), flush=True)
+    else:
+        break
+"""
+
+
+async def served_by(target: str, engine: MemoryEngine, *command: str, server: str = SERVER) -> Episode:
+    environment = EnvironmentSpec("tools", command=command, files={"server.py": server})
+    seats = {"": Seat(engine, "p", Sampling(), POLICY)}
+    async with served(target) as workspaces:
+        return await run(workspaces, task(), harness_of(environment), seats)
+
+
+async def test_tools_of_a_server_are_offered_beside_ours(sandbox_target: str) -> None:
+    asked = [("age", {"name": "Ada"}), ("age", {"name": "Bob"}), ("age", {}), ("age", {"name": "Ada"})]
+    engine = MemoryEngine(says=[calling(*asked), calling(("submit", {}))])
+    found = await served_by(sandbox_target, engine, "python", "/tmp/harness/server.py")
+    first, last = found.session.calls[0].question, found.session.calls[-1].question
+    assert first.tools is not None
+    assert [tool.name for tool in first.tools.offered][-2:] == ["submit", "age"]
+    ended = "error: python, which serves the tools, has ended"
+    results = [one.content for one in last.messages if one.role == "tool"]
+    assert results == ["Ada is 36.", "error: nobody of that name", ended, ended]
+
+
+@pytest.mark.parametrize(
+    ("command", "server", "said"),
+    [
+        (("no-such-server",), SERVER, "no-such-server serves no tools: .*No such file"),
+        (("true",), SERVER, "true serves no tools: true, which serves the tools, has ended"),
+        (("python", "/tmp/harness/server.py"), SERVER.replace('"age"', '"bash"'), "serves a tool bash, which is here"),
+        (("bash", "-c", "read line; echo hello"), SERVER, "bash serves no tools: it says 'hello', which is no JSON"),
+    ],
+)
+async def test_a_server_without_tools_is_an_error_of_who_named_it(
+    sandbox_target: str, command: tuple[str, ...], server: str, said: str
+) -> None:
+    with pytest.raises(InvalidArgument, match=f"the model can't be given the tools: .*{said}"):
+        await served_by(sandbox_target, MemoryEngine(), *command, server=server)

@@ -28,9 +28,10 @@ class EnvironmentSpec:
     digest: str = ""
     """Digest of the code of a plug-in, as it was found."""
     command: tuple[str, ...] = field(default=(), repr=False)
-    """A harness's, which calls the model and works on a task folder."""
+    """A harness's, which calls the model and works on a task folder. With tools: an MCP server's, whose tools the model
+    has as well."""
     files: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """A harness's own, by their path below /tmp/harness."""
+    """The command's own, by their path below /tmp/harness."""
 
     @property
     def on_folders(self) -> bool:
@@ -54,24 +55,26 @@ class EnvironmentSpec:
     def check(self, faults: Faults, *, plugins: bool = False) -> None:
         """Adds a fault for each field that is at fault. `plugins`: whether it may be one, which is then looked up by
         whoever has them."""
-        if self.name == HARNESS:
-            self._check_harness(faults)
+        if self.on_folders:
+            self._check_command(faults)
             return
         for name in ("command", "files"):
-            faults.unless(not getattr(self, name), name, "must be left out: it is of a harness")
-        if self.name == TOOLS:
-            faults.bounds("max_turns", self.turns, at_least=1, at_most=MOST_CALLS)
-            return
+            faults.unless(not getattr(self, name), name, "must be left out: it is of a harness, or of tools")
         if not (plugins and self.plugin):
             trained = "plug-ins are of training, and play in its validations"
             if faults.unless(not self.plugin, "name", f"must be one of {', '.join(NAMES)}: {trained}"):
                 faults.one_of("name", self.name, NAMES)
         faults.bounds("max_turns", self.turns, at_least=2, at_most=MOST_TURNS)
 
-    def _check_harness(self, faults: Faults) -> None:
-        own = "must be left out: a harness ends by itself, or with the task's time"
-        faults.unless(self.max_turns is None, "max_turns", own)
-        faults.unless(bool(self.command and self.command[0]), "command", "must be the command of the harness")
+    def _check_command(self, faults: Faults) -> None:
+        if self.name == TOOLS:
+            faults.bounds("max_turns", self.turns, at_least=1, at_most=MOST_CALLS)
+            given = bool(self.command and self.command[0]) or not (self.command or self.files)
+            faults.unless(given, "command", "must be the command of an MCP server, whose files these are, or absent")
+        else:
+            own = "must be left out: a harness ends by itself, or with the task's time"
+            faults.unless(self.max_turns is None, "max_turns", own)
+            faults.unless(bool(self.command and self.command[0]), "command", "must be the command of the harness")
         for name, texts in (("command", self.command), ("files", self.files.values())):
             faults.unless(not any("\0" in text for text in texts), name, "must not hold NUL")
         if faults.length("files", self.files, MOST_FILES):

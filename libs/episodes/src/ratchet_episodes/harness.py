@@ -17,7 +17,8 @@ from ratchet_sessions.door import Door, Seat, opened
 
 FOLDER, INSTRUCTION = "harness", "instruction.md"
 """Below /tmp of the workspace."""
-_TOOLS_PROGRAM = "tools_program.py"
+_SHOWN = 500
+_TOOLS_PROGRAM, _TOOL_SERVER = "tools_program.py", "tool_server.py"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +32,13 @@ class Harness:
 
 def harness_of(environment: EnvironmentSpec) -> Harness:
     """The harness of an environment that plays on task folders."""
+    files = {path: File(text.encode()) for path, text in environment.files.items()}
     if environment.name == TOOLS:
-        source = resources.files("ratchet_episodes").joinpath(_TOOLS_PROGRAM).read_bytes()
-        command = ("python", f"/tmp/{FOLDER}/{_TOOLS_PROGRAM}", str(environment.turns))
-        return Harness(command, {_TOOLS_PROGRAM: File(source)}, is_ours=True)
-    return Harness(environment.command, {path: File(text.encode()) for path, text in environment.files.items()})
+        sources = resources.files("ratchet_episodes")
+        ours = {name: File(sources.joinpath(name).read_bytes()) for name in (_TOOLS_PROGRAM, _TOOL_SERVER)}
+        command = ("python", f"/tmp/{FOLDER}/{_TOOLS_PROGRAM}", str(environment.turns), *environment.command)
+        return Harness(command, files | ours, is_ours=True)
+    return Harness(environment.command, files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +87,9 @@ async def _run(
         done = await _exec(workspace, door, task, harness.command)
         if done.exit.reason:
             raise InvalidArgument(f"{harness.command[0]} can't be started in the workspace: {done.exit.reason}")
-        if harness.is_ours and session.failed and not session.calls and not session.lost:
-            raise InvalidArgument(f"the model can't be given the tools: {session.failed[0].reason}")
+        if harness.is_ours and not session.calls and not session.lost:
+            reason = session.failed[0].reason if session.failed else done.stderr.decode("utf-8", "replace")[-_SHOWN:]
+            raise InvalidArgument(f"the model can't be given the tools: {reason.strip()}")
         work = await judging.declared(workspace, task)
     judged = None if session.lost else await judging.judge(workspaces, task, work, forgeable=forgeable)
     return Episode(session, done, judged)

@@ -1,7 +1,9 @@
 """Runs in a task's workspace, with the standard library alone: its source is sent there (`tools`).
 
-python tools_program.py TURNS    has the model work on /tmp/instruction.md with the tools below, in its own format of
-                                 calls, until it submits, calls none, or has answered TURNS times
+python tools_program.py TURNS [COMMAND...]
+
+has the model work on /tmp/instruction.md with the tools below, and those of the MCP server COMMAND, in its own format
+of calls, until it submits, calls none, or has answered TURNS times.
 """
 
 import json
@@ -14,7 +16,10 @@ import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from functools import partial
 from typing import Any
+
+from tool_server import Refused, ToolServer  # type: ignore[import-not-found]  # it lies beside this file there
 
 SHOWN, LINES, SECONDS = 8000, 400, 120
 """Letters of a result, lines of a file, and seconds of a command."""
@@ -99,13 +104,31 @@ TOOLS = {
 }
 
 
+def add_served(command: list[str]) -> None:
+    """The tools of an MCP server beside those that are here."""
+    try:
+        server = ToolServer(command)
+        for described in server.tools():
+            if described["name"] in TOOLS:
+                sys.exit(f"{command[0]} serves a tool {described['name']}, which is here already")
+            do = partial(_of_server, server, described["name"])
+            TOOLS[described["name"]] = (do, described)
+    except (OSError, Refused) as error:
+        sys.exit(f"{command[0]} serves no tools: {error}")
+
+
+def _of_server(server: ToolServer, tool: str, /, **arguments: Any) -> str:
+    said: str = server.call(tool, arguments)
+    return said
+
+
 def used(name: str, arguments: str) -> str:
     """A tool's result. The model's mistakes are results as well."""
     if name not in TOOLS:
         return f"error: there is no tool {name}: there are {', '.join(TOOLS)}"
     try:
         return TOOLS[name][0](**json.loads(arguments or "{}"))[-SHOWN:] or "(no output)"
-    except (OSError, ValueError, TypeError, re.error) as error:
+    except (OSError, ValueError, TypeError, re.error, Refused) as error:
         return f"error: {error}"
 
 
@@ -159,4 +182,6 @@ def _run(command: list[str]) -> str:
 
 
 if __name__ == "__main__":
+    if sys.argv[2:]:
+        add_served(sys.argv[2:])
     main(int(sys.argv[1]))

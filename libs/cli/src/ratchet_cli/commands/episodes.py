@@ -5,6 +5,7 @@ import json
 import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,6 +14,7 @@ import typer
 
 from ratchet.registry.v1 import registry_pb2 as pb
 from ratchet.registry.v1 import registry_pb2_grpc
+from ratchet_cli.commands import options
 from ratchet_cli.commands.options import HarnessFiles, own_files, refusing
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import JsonFlag, print_fields, print_json, say
@@ -45,6 +47,9 @@ def episode(
         list[str] | None, typer.Argument(help="Command that works on it, after --; none: the model, with tools.")
     ] = None,
     files: HarnessFiles = None,
+    environment: Annotated[
+        str, typer.Option(help="tools, or tools=NUMBER of answers: the command then serves more tools (MCP).")
+    ] = "",
     temperature: Annotated[float, typer.Option(help="Temperature of all answers.", min=0, max=2)] = 1.0,
     forgeable: Annotated[
         bool, typer.Option("--forgeable", help="Give a reward that the program could have written, as well.")
@@ -64,7 +69,7 @@ def episode(
     logs.configure("ratchet", "WARNING")
     with refusing():
         ports = control.running_state(Home.default()).ports
-        task, harness = folder.read(path), _harness(command, files)
+        task, harness = folder.read(path), _harness(command, files, environment)
         targets = {name: f"127.0.0.1:{port}" for name, port in ports.items()}
         sampling = Sampling(temperature=temperature)
         found = asyncio.run(_run(targets, task, harness, model, sampling, forgeable=forgeable))
@@ -84,9 +89,15 @@ def episode(
         raise CommandError(f"The task is not solved: {said['judge'] or said['fault']}.")
 
 
-def _harness(command: list[str] | None, files: Path | None) -> Harness:
-    tree = own_files(command, files)
-    return Harness(tuple(command), tree) if command else harness_of(EnvironmentSpec(TOOLS))
+def _harness(command: list[str] | None, files: Path | None, environment: str) -> Harness:
+    tree, named = own_files(command, files), options.environment(environment)
+    if named and named.name != TOOLS:
+        raise CommandError(f"--environment {named.name}: a command is a harness, or serves {TOOLS}.", 2)
+    if command and not named:
+        return Harness(tuple(command), tree)
+    turns = named.max_turns if named and named.HasField("max_turns") else None
+    ours = harness_of(EnvironmentSpec(TOOLS, turns, command=tuple(command or ())))
+    return replace(ours, files={**tree, **ours.files})
 
 
 async def _run(

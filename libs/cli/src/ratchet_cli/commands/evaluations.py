@@ -71,14 +71,13 @@ def evaluate(
     detach: DetachFlag = False,
     as_json: JsonFlag = False,
     command: Annotated[
-        list[str] | None, typer.Argument(help="After --: a command that calls the model and works on task folders.")
+        list[str] | None,
+        typer.Argument(help="After --: a command that works on task folders; with --environment tools an MCP server."),
     ] = None,
 ) -> None:
     """Measure a model on problem sets: pass@k with 95 % intervals. Or judge samples made elsewhere:
     ratchet evaluate --samples samples.jsonl --benchmark humaneval+"""
-    harness = options.harness(command, files)
-    if harness and environment:
-        raise CommandError("Give either --environment or a command, not both.", code=2)
+    player = options.player(command, files, options.environment(environment))
     period = schedule.period_of(every) if every else 0
     imported = None if samples.isdigit() else importing.FileOfSamples.look(samples)
     if bool(imported) == bool(model):
@@ -96,7 +95,7 @@ def evaluate(
             seed=seed,
             prompting=eval_pb2.Prompting(form=one_of(form, FORMS, "--form"), shots=None if shots < 0 else shots),
             exclude_unsound=exclude_unsound,
-            environment=harness or options.environment(environment),
+            environment=player,
             system=system,
             chat_template=options.template(chat_template),
             judge=options.judge(judge),

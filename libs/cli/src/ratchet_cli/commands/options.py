@@ -14,6 +14,7 @@ from ratchet.eval.v1 import eval_pb2
 from ratchet_cli.commands import schedule
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_environments.folders.tree import Tree, read_tree
+from ratchet_environments.spec import HARNESS, TOOLS
 from ratchet_kit.errors import InvalidArgument, RatchetError
 from ratchet_workflows.errors import UsageError
 from ratchet_workflows.notation import fields
@@ -88,11 +89,16 @@ def own_files(command: Sequence[str] | None, files: Path | None) -> Tree:
         return read_tree(files, f"{files}/") if files else {}
 
 
-def harness(command: Sequence[str] | None, files: Path | None) -> environment_pb2.EnvironmentSpec | None:
-    """The harness of a command and the folder of its files; None without a command. Raises CommandError."""
+def player(
+    command: Sequence[str] | None, files: Path | None, named: environment_pb2.EnvironmentSpec | None = None
+) -> environment_pb2.EnvironmentSpec | None:
+    """The environment of a command and the folder of its files: tools that it serves where these are named, else a
+    harness. Without a command the named one. Raises CommandError."""
     tree = own_files(command, files)
     if not command:
-        return None
+        return named
+    if named and named.name not in ("", TOOLS):
+        raise CommandError(f"A command is of a harness, or serves tools: it goes with no environment {named.name}.", 2)
     texts = {}
     for path, file in tree.items():
         try:
@@ -101,7 +107,10 @@ def harness(command: Sequence[str] | None, files: Path | None) -> environment_pb
             raise CommandError(
                 f"{files}/{path} is no UTF-8 text: put it into a runtime or into the tasks.", 2
             ) from None
-    return environment_pb2.EnvironmentSpec(name="harness", command=command, files=texts)
+    made = environment_pb2.EnvironmentSpec(name=HARNESS)
+    made.MergeFrom(named or environment_pb2.EnvironmentSpec())
+    made.MergeFrom(environment_pb2.EnvironmentSpec(command=command, files=texts))
+    return made
 
 
 def judge(text: str) -> eval_pb2.RewardJudge | None:

@@ -73,7 +73,8 @@ def train(
     detach: DetachFlag = False,
     as_json: JsonFlag = False,
     command: Annotated[
-        list[str] | None, typer.Argument(help="After --: a command that calls the model and works on task folders.")
+        list[str] | None,
+        typer.Argument(help="After --: a command that works on task folders; with environment=tools an MCP server."),
     ] = None,
 ) -> None:
     """Train a model and follow it live. Interrupting stops the watching, not the run."""
@@ -95,9 +96,11 @@ def train(
             resources=trainer_pb2.Resources(nodes=nodes, accelerators_per_node=accelerators_per_node),
             output_model="" if isinstance(base, Location) else base.model,
             budget=budget,
-            environment=options.harness(command, files),
         )
     override(spec, fields)
+    player = options.player(command, files, spec.environment)
+    if command and player:
+        spec.environment.CopyFrom(player)
     _complete(context, spec, algorithm, validation)
     _start(spec, detach, as_json)
 

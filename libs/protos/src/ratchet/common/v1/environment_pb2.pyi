@@ -60,11 +60,13 @@ class EnvironmentSpec(_message.Message):
     """
     @_builtins.property
     def command(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The command of a harness, and its arguments."""
+        """The command of a harness, and its arguments. With tools: the command of an MCP server, over its standard input and
+        output, whose tools the model has beside the others.
+        """
 
     @_builtins.property
     def files(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Text files of a harness, by their path below /tmp/harness; 1 MiB in all."""
+        """Text files of the command, by their path below /tmp/harness; 1 MiB in all."""
 
     def __init__(
         self,

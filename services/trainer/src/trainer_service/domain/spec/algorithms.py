@@ -50,7 +50,7 @@ class Algorithm:
     divides_by_deviation: bool = False
     """Of the rewards of a group."""
     compares_ends: bool = False
-    """Of a group's episodes the ends are compared, however many trajectories an episode has."""
+    """Compares the ends of a group's episodes, however many trajectories an episode has."""
     updates: int = 1
     """Gradient updates a step, where the batch allows it."""
 

@@ -49,7 +49,7 @@ class Tasks:
     _entries: dict[str, tuple[TaskSet, Entry]] = field(default_factory=dict)
 
     def add(self, name: str) -> None:
-        """Those of a data set that is on this machine. Raises InvalidArgument, OSError."""
+        """Adds those of a data set that is on this machine. Raises InvalidArgument, OSError."""
         dataset = dataset_of(name)
         assert dataset is not None
         tasks = TaskSet(cached_tasks(dataset))

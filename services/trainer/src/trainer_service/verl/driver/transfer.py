@@ -73,7 +73,7 @@ def rows_of(uid: str, group: Group, compared: bool) -> list[dict[str, Any]]:
 
 
 def _rewards(sample: Sample, way: Trajectory) -> Sequence[float]:
-    """Of each answer of the trajectory. Of several, each has the whole reward at its end: verl compares the last of
+    """The reward of each answer. Several trajectories have the whole reward at their ends: verl compares the last one of
     each sample (trainer/ppo/v1/utils.py:161)."""
     if len(sample.played.trajectories) == 1:
         return sample.rewards

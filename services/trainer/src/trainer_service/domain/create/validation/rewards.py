@@ -137,7 +137,7 @@ def _check_environment(spec: RunSpec, algorithm: Algorithm, faults: Faults) -> N
 
 
 def _check_episodes(spec: RunSpec, algorithm: Algorithm, faults: Faults) -> None:
-    """Of programs on task folders. Algorithms whose baseline is a group's mean and deviation compare episodes by their
+    """Checks a run on task folders. Algorithms whose baseline is a group's mean and deviation compare episodes by their
     ends; the others would count one that branches several times."""
     compared = [name.upper() for name, one in ALGORITHMS.items() if one.compares_ends]
     rule = f"must be one of {', '.join(compared)}, which compare whole episodes"

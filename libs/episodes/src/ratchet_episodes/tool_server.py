@@ -1,0 +1,106 @@
+"""Runs beside `tools_program` in a task's workspace, with the standard library alone: tools of an MCP server
+(modelcontextprotocol.io, 2026-07-28: each request stands by itself; older ones are greeted first), over its standard
+input and output."""
+
+import json
+import subprocess
+from itertools import count
+from typing import Any
+
+VERSION, OLDER = "2026-07-28", "2025-11-25"
+_ABOUT = {"name": "ratchet", "version": "1"}
+_META = {
+    "io.modelcontextprotocol/protocolVersion": VERSION,
+    "io.modelcontextprotocol/clientInfo": _ABOUT,
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+
+
+class Refused(Exception):
+    """The server's error."""
+
+
+class NoServer(Refused):
+    """It does not speak the protocol, or has ended."""
+
+
+class ToolServer:
+    """A process of the policy's workspace: what it does counts as the workspace's, its end is the tools' error."""
+
+    def __init__(self, command: list[str]) -> None:
+        self._command = command
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+        self._ids = count(1)
+        self._is_older = False
+
+    def tools(self) -> list[dict[str, Any]]:
+        """As OpenAI's API describes functions. Raises Refused where it is no such server."""
+        try:
+            found = self._listed()
+        except NoServer:
+            raise
+        except Refused:
+            self._greet()
+            found = self._listed()
+        return [
+            {"name": one["name"], "description": one.get("description") or "", "parameters": one["inputSchema"]}
+            for one in found
+        ]
+
+    def call(self, name: str, arguments: dict[str, Any]) -> str:
+        """The tool's texts. Raises Refused, also where it says that it failed."""
+        result = self._request("tools/call", {"name": name, "arguments": arguments})
+        if result.get("resultType", "complete") != "complete":
+            raise Refused(f"the tool {name} wants to know more from a person: {result['resultType']}")
+        texts = [one.get("text") or f"({one['type']})" for one in result.get("content", ())]
+        if not texts and "structuredContent" in result:
+            texts = [json.dumps(result["structuredContent"])]
+        if result.get("isError"):
+            raise Refused("\n".join(texts) or "the tool failed")
+        return "\n".join(texts)
+
+    def _listed(self) -> list[dict[str, Any]]:
+        found, cursor = [], None
+        while True:
+            page = self._request("tools/list", {"cursor": cursor} if cursor else {})
+            found += page["tools"]
+            cursor = page.get("nextCursor")
+            if not cursor:
+                return found
+
+    def _greet(self) -> None:
+        self._is_older = True
+        self._request("initialize", {"protocolVersion": OLDER, "capabilities": {}, "clientInfo": _ABOUT})
+        self._send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+
+    def _request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Whatever else the server says meanwhile is passed over; what it asks for there is not."""
+        number = next(self._ids)
+        given = params if self._is_older else {**params, "_meta": _META}
+        self._send({"jsonrpc": "2.0", "id": number, "method": method, "params": given})
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            try:
+                said = json.loads(line)
+            except ValueError:
+                raise NoServer(f"it says {line.strip()[:80]!r}, which is no JSON") from None
+            if said.get("method") and "id" in said:
+                self._send({"jsonrpc": "2.0", "id": said["id"], "error": {"code": -32601, "message": "not offered"}})
+            elif said.get("id") == number:
+                if "error" in said:
+                    raise Refused(str(said["error"].get("message")))
+                result: dict[str, Any] = said["result"]
+                return result
+        raise NoServer(self._ended)
+
+    def _send(self, message: dict[str, Any]) -> None:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(message) + "\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise NoServer(self._ended) from None
+
+    @property
+    def _ended(self) -> str:
+        return f"{self._command[0]}, which serves the tools, has ended"
