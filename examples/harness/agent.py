@@ -1,6 +1,6 @@
 """The smallest agent: what the model answers is run by bash, what that prints is its next message, eight times at most.
 
-ratchet episode examples/tasks/csv-to-json --model starter --files examples/harness -- python /tmp/harness/agent.py
+ratchet episode TASK --model MODEL --files FOLDER -- python /tmp/harness/agent.py
 """
 
 import json

@@ -19,6 +19,7 @@ from ratchet_cli.commands import (
     evaluations,
     experiments,
     gates,
+    harnesses,
     keys,
     matrix,
     models,
@@ -107,6 +108,8 @@ rewards.new.command("advantage")(plugins.new_advantage)
 rewards.new.command("algorithm")(plugins.new_algorithm)
 rewards.new.command("dataset")(plugins.new_dataset)
 rewards.new.command("environment")(plugins.new_environment)
+rewards.new.command("harness")(harnesses.new_harness)
+rewards.new.command("tools")(harnesses.new_tools)
 app.add_typer(sandbox.app, name="sandbox")
 app.add_typer(tasks.app, name="tasks")
 sandbox.app.add_typer(runtimes.app, name="runtime")

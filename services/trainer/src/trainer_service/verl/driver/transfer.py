@@ -73,7 +73,7 @@ def rows_of(uid: str, group: Group, compared: bool) -> list[dict[str, Any]]:
 
 
 def _rewards(sample: Sample, way: Trajectory) -> Sequence[float]:
-    """The reward of each answer. Several trajectories have the whole reward at their ends: verl compares the last one of
+    """The reward of each answer. Several trajectories have the whole reward at their ends: verl compares the last of
     each sample (trainer/ppo/v1/utils.py:161)."""
     if len(sample.played.trajectories) == 1:
         return sample.rewards
