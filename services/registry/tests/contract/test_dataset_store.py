@@ -171,8 +171,14 @@ async def test_a_part_that_another_version_has_stays(store: SqlDatasetStore) -> 
         content = Content(3, "a" * 64, 1, parts=(Part("d" * 64, 2), Part(own * 64, 1)))
         made.append(await store.change(ref, lambda it, of=content: it.complete("w", {"train": of}, LATER)))
     assert await store.get(made[0].ref) == made[0]
-    assert await store.unused([it * 64 for it in "abcd"]) == ["a" * 64]
-    assert await store.unused([it * 64 for it in "bcd"], made[0].ref) == ["b" * 64]
+    deleted = list[str]()
+
+    async def delete(sha256: str) -> None:
+        deleted.append(sha256[0])
+
+    await store.release([it * 64 for it in "abcd"], delete)
+    await store.release([it * 64 for it in "bcd"], delete, made[0].ref)
+    assert deleted == ["a", "b"]
     assert (await store.delete(made[0].ref, force=False))[1] == ["b" * 64]
     assert (await store.delete(made[1].ref, force=False))[1] == ["c" * 64, "d" * 64]
 

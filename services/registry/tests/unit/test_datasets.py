@@ -182,6 +182,26 @@ async def test_what_is_deleted_leaves_no_file(world: World) -> None:
         await world.datasets.get(DatasetRef("mine", 2))
 
 
+async def test_what_a_deletion_takes_amid_an_examination_is_written_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other version is deleted once the content of this one is kept, and before it is READY."""
+    first = await world.add({"train": JSONL})
+    store = world.parts[0]
+    complete = store.complete
+
+    async def late(*given: Any) -> Dataset:
+        await world.datasets.delete(first.ref, force=False)
+        assert await world.parts[1].missing([first.splits["train"].content.sha256])
+        monkeypatch.setattr(store, "complete", complete)
+        return await complete(*given)
+
+    monkeypatch.setattr(store, "complete", late)
+    second = await world.add({"train": JSONL}, "copy")
+    assert second.state is State.READY
+    assert await world.content(second)
+
+
 async def test_parts_of_an_upload_under_way_stay(world: World) -> None:
     await world.create({"train": JSONL})
     await world.datasets.write(DatasetRef("mine", 1, "train"), JSONL[:9], 0)

@@ -137,7 +137,7 @@ async def test_who_is_forgotten_during_an_examination_is_not_in_it(
     assert await rows(world, dataset, tmp_path) == ["good b"]
 
 
-@pytest.mark.parametrize("method", ["remake", "unused", "change"])
+@pytest.mark.parametrize("method", ["remake", "release", "change"])
 async def test_a_worker_that_is_cut_off_leaves_the_rest_to_the_next(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:

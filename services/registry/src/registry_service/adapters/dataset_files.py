@@ -65,6 +65,13 @@ class FsspecDatasetFiles:
     async def read(self, sha256: str, start: int, end: int) -> bytes:
         return await asyncio.to_thread(self._root.read, f"{CONTENTS}/{sha256}", start, end)
 
+    async def missing(self, sha256s: Sequence[str]) -> Sequence[str]:
+        def missing() -> list[str]:
+            there = set(self._root.child(CONTENTS).names())
+            return [sha256 for sha256 in sha256s if sha256 not in there]
+
+        return await asyncio.to_thread(missing)
+
     async def unknown(self, sha256: str, ids: Collection[str]) -> Sequence[str]:
         return await asyncio.to_thread(self._unknown, sha256, ids)
 

@@ -124,8 +124,7 @@ class Datasets:
         log.info("dataset.deleted", dataset=dataset.id, uses=dataset.uses)
         with surviving("delete files of a data set", dataset=dataset.id):
             await self._files.discard(dataset.id)
-            for sha256 in unused:
-                await self._files.delete(sha256)
+            await self._store.release(unused, self._files.delete)
 
     async def sweep(self, older_than: timedelta) -> None:
         """Deletes versions whose upload was left unfinished, and the parts of uploads that are over: who ended one may

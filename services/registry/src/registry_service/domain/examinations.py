@@ -57,15 +57,9 @@ class Examinations(HeldWork[Dataset]):
         if claim.is_forgetting:
             await self._pairs.forget(claim, self.owner)
             return
-        units: Mapping[str, datetime] = {}
         try:
             async with self._noting(claim) as seen:
-                if claim.card.pairs:
-                    contents, units = await self._pairs.examine(claim, seen)
-                elif claim.card.folders:
-                    contents = await self._examined_tasks(claim, seen)
-                else:
-                    contents = await self._examined(claim, seen)
+                contents, units = await self._examine(claim, seen)
         except (Unavailable, Aborted):
             raise
         except RatchetError as error:
@@ -75,9 +69,19 @@ class Examinations(HeldWork[Dataset]):
             ready = await self._store.complete(
                 claim.ref, lambda it: it.complete(self.owner, contents, self.clock.now()), units
             )
+            parts = [part.sha256 for content in contents.values() for part in content.kept]
+            if gone := await self._files.missing(parts):  # with another version that had them, before this was READY
+                log.warning("dataset.contents_rewritten", id=ready.id, contents=len(gone))
+                await self._examine(claim, Seen())
             log.info("dataset.ready", rows=sum(content.rows for content in contents.values()), id=ready.id)
         with surviving("discard an upload", dataset=claim.id):
             await self._files.discard(claim.id)
+
+    async def _examine(self, claim: Dataset, seen: Seen) -> tuple[Mapping[str, Content], Mapping[str, datetime]]:
+        """Keeps the contents of its splits, and returns them with the time of each unit that they hold."""
+        if claim.card.pairs:
+            return await self._pairs.examine(claim, seen)
+        return await (self._examined_tasks if claim.card.folders else self._examined)(claim, seen), {}
 
     @asynccontextmanager
     async def _noting(self, claim: Dataset) -> AsyncIterator[Seen]:

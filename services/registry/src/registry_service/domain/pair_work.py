@@ -59,8 +59,7 @@ class PairWork:
         log.info("dataset.forgotten", id=ended.id, pairs=sum(one.removed for one in found.values()))
 
     async def _delete_unused(self, contents: Sequence[str], but: DatasetRef | None = None) -> None:
-        for sha256 in await self._store.unused(contents, but):
-            await self._files.delete(sha256)
+        await self._store.release(contents, self._files.delete, but)
 
     async def _is_newest(self, claim: Dataset) -> bool:
         try:

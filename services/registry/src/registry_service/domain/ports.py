@@ -1,6 +1,6 @@
 """What the registry needs from outside."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
@@ -190,6 +190,10 @@ class RewardStore(Protocol):
         ...
 
 
+Delete = Callable[[str], Awaitable[None]]
+"""Deletes a content by its sha256."""
+
+
 class DatasetStore(Protocol):
     """The versions of data sets. Every method may raise Unavailable."""
 
@@ -244,8 +248,9 @@ class DatasetStore(Protocol):
         """All units that were forgotten, with the latest time."""
         ...
 
-    async def unused(self, sha256s: Sequence[str], but: DatasetRef | None = None) -> Sequence[str]:
-        """Lists the contents of these that no version has, or none but that one."""
+    async def release(self, sha256s: Sequence[str], delete: Delete, but: DatasetRef | None = None) -> None:
+        """Calls `delete` for each of these contents that no version has, or none but that one. No version becomes READY
+        meanwhile: one that has such a content finds then that it is gone. Raises what `delete` raises."""
         ...
 
     async def gated(self) -> Collection[DatasetRef]:
@@ -326,6 +331,10 @@ class DatasetFiles(Protocol):
 
     async def read(self, sha256: str, start: int, end: int) -> bytes:
         """Bytes of a content. Raises NotFound."""
+        ...
+
+    async def missing(self, sha256s: Sequence[str]) -> Sequence[str]:
+        """Lists the contents of these that are not there."""
         ...
 
     async def unknown(self, sha256: str, ids: Collection[str]) -> Sequence[str]:

@@ -36,7 +36,11 @@ from registry_service.domain.dataset import (
     Upload,
     not_there,
 )
+from registry_service.domain.ports import Delete
 from registry_service.domain.reference_runs import ReferenceRuns
+
+RELEASED_AT_ONCE = 20
+"""Contents that are deleted while others wait."""
 
 
 class SqlDatasetStore:
@@ -131,9 +135,12 @@ class SqlDatasetStore:
         rows = await self._database.rows(select(forgotten).where(forgotten.c.unit != ""))
         return {row.unit: row.forget_time for row in rows}
 
-    async def unused(self, sha256s: Sequence[str], but: DatasetRef | None = None) -> Sequence[str]:
-        async with self._database.reading() as connection:
-            return sorted(set(sha256s) - await _kept(connection, but))
+    async def release(self, sha256s: Sequence[str], delete: Delete, but: DatasetRef | None = None) -> None:
+        for start in range(0, len(sha256s), RELEASED_AT_ONCE):
+            async with self._database.writing() as connection:
+                await _forgetting(connection)
+                for sha256 in sorted(set(sha256s[start : start + RELEASED_AT_ONCE]) - await _kept(connection, but)):
+                    await delete(sha256)
 
     async def gated(self) -> Collection[DatasetRef]:
         used = dataset_uses.c
@@ -198,7 +205,7 @@ async def _next(connection: AsyncConnection, spec: DatasetSpec, actor: str, now:
 
 
 async def _forgetting(connection: AsyncConnection) -> None:
-    """Until the end of the transaction nobody else forgets, or makes pairs READY."""
+    """Until the end of the transaction nobody else forgets, makes a version READY, or deletes contents."""
     await insert_if_absent(connection, forgotten, {"unit": "", "forget_time": datetime.fromtimestamp(0, UTC)})
     await connection.execute(select(forgotten.c.unit).where(forgotten.c.unit == "").with_for_update())
 
