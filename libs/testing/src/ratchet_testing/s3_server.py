@@ -6,17 +6,17 @@ import subprocess
 import sysconfig
 import tempfile
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from botocore.exceptions import BotoCoreError
 from s3fs import S3FileSystem
 
 from ratchet_testing.ports import free_port
 
 BUCKET = "ratchet"
+_IMPATIENT = {"retries": {"max_attempts": 0}, "connect_timeout": 2, "read_timeout": 5}
 KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test-secret"}
 
 
@@ -42,7 +42,7 @@ def s3_server(kept: Path | None = None) -> Iterator[dict[str, str]]:
             )
         url = f"http://127.0.0.1:{ports['s3']}"
         try:
-            _wait(f"{url}/{BUCKET}", process, log)
+            _wait(url, process, log)
             S3FileSystem.clear_instance_cache()  # fsspec's, which knows the server before this one
             yield {**KEYS, "AWS_ENDPOINT_URL": url}
         finally:
@@ -52,14 +52,12 @@ def s3_server(kept: Path | None = None) -> Iterator[dict[str, str]]:
 
 
 def _wait(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    end = time.monotonic() + 20
+    """Until the bucket is there: without keys each one, there or not, is refused alike."""
+    end, keys = time.monotonic() + 20, {"key": KEYS["AWS_ACCESS_KEY_ID"], "secret": KEYS["AWS_SECRET_ACCESS_KEY"]}
     while time.monotonic() < end and process.poll() is None:
-        try:
-            urllib.request.urlopen(url, timeout=5)
-        except urllib.error.HTTPError as error:
-            if error.code == 403:  # the bucket is there, and asks for keys
-                return
-        except OSError:
-            pass
+        files = S3FileSystem(endpoint_url=url, skip_instance_cache=True, **keys, config_kwargs=_IMPATIENT)
+        with suppress(OSError, BotoCoreError):
+            files.ls(BUCKET)
+            return
         time.sleep(0.05)
     raise RuntimeError(f"the S3 server does not answer at {url}:\n{log.read_text()}")
