@@ -83,7 +83,7 @@ def test_wrong_folders_and_wrong_uses_are_refused(platform: Platform, tasks: Pat
     ):
         used = platform.ratchet(*arguments)
         assert used.returncode != 0, arguments
-        assert "holds task folders, which no run is trained on yet" in used.stderr, used.stderr
+        assert "holds task folders, which programs work on" in used.stderr, used.stderr
     (tasks / "none").mkdir()
     problems = platform.ratchet("tasks", "verify", str(tasks / "none"))
     assert (problems.returncode, "holds no task folder" in problems.stderr) == (2, True), problems.stderr

@@ -105,7 +105,7 @@ async def test_task_folders_are_fetched_once_and_are_no_problems(
     await world.add({"train": file.read_bytes()}, "tasks", part=MIB, folders=True)
     await world.add({"train": content(tmp_path / "set.jsonl")})
     for fetch in (datasets.fetch, datasets.fetch_pairs):
-        with pytest.raises(FailedPrecondition, match="tasks@1 holds task folders, which no run is trained on yet"):
+        with pytest.raises(FailedPrecondition, match="tasks@1 holds task folders, which programs work on"):
             await fetch(DatasetRef("tasks"))
     with pytest.raises(FailedPrecondition, match="mine@1 holds no task folders"):
         await datasets.fetch_tasks(DatasetRef("mine"))
