@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from ratchet_episodes import record
 from ratchet_kit.names import VersionRef
 
 from .conftest import Platform
@@ -30,8 +31,8 @@ if "people" in open("/tmp/instruction.md").read():
 
 
 def test_an_agent_works_on_a_task_and_each_token_is_on_record(platform: Platform, tmp_path: Path) -> None:
-    record = tmp_path / "episode.json"
-    done = platform.ratchet("episode", TASK, "--model", "starter@1", "--json", "--output", str(record), *AGENT)
+    output = tmp_path / "episode.json"
+    done = platform.ratchet("episode", TASK, "--model", "starter@1", "--json", "--output", str(output), *AGENT)
     if "task folders need a node at L2" in done.stderr:
         pytest.skip("this machine has no namespaces")
     assert done.returncode == 1  # the starter writes functions, and no commands
@@ -40,16 +41,18 @@ def test_an_agent_works_on_a_task_and_each_token_is_on_record(platform: Platform
     assert (found["reward"], found["fault"]) == (0.0, ""), found
     assert all("tokens" in failure for failure in found["failures"]), found  # the starter holds few
     assert "$ " in found["stdout"]
-    calls = json.loads(record.read_text())["session"]["calls"]
+    kept = record.from_json(json.loads(output.read_text()))
+    calls = kept.session.calls
     assert len(calls) == found["calls"] >= 1
-    assert all(len(call["token_ids"]) == len(call["log_probs"]) > 0 for call in calls)
-    assert {call["policy_id"] for call in calls} == {found["policy_id"]}
-    assert sum(len(call["token_ids"]) for call in calls) == found["sampled_tokens"]
+    assert all(len(call.token_ids) == len(call.log_probs) > 0 for call in calls)
+    assert {call.policy_id for call in calls} == {found["policy_id"]}
+    assert sum(len(call.token_ids) for call in calls) == found["sampled_tokens"]
     for call in calls:
-        if call["parent"] is not None:
-            parent = calls[call["parent"]]
-            begun = parent["prompt_ids"] + parent["token_ids"]
-            assert call["prompt_ids"][: len(begun)] == begun
+        if call.origin.parent is not None:
+            begun = calls[call.origin.parent].ids
+            assert call.prompt_ids[: len(begun)] == begun
+    assert kept.verdict
+    assert (kept.verdict.reward, kept.ended.how) == (0.0, found["ended"])
 
 
 def test_a_task_that_is_solved_succeeds_and_the_version_stays_for_the_next(platform: Platform) -> None:

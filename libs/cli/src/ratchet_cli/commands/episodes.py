@@ -21,7 +21,7 @@ from ratchet_environments import EnvironmentSpec
 from ratchet_environments.folders import folder
 from ratchet_environments.spec import TOOLS
 from ratchet_environments.workspaces import Done, Workspaces
-from ratchet_episodes import Episode, Harness, harness_of, run
+from ratchet_episodes import Episode, Harness, harness_of, record, run
 from ratchet_kit import client, logs
 from ratchet_kit.errors import FailedPrecondition
 from ratchet_kit.grpc_errors import rpc_errors
@@ -31,7 +31,6 @@ from ratchet_local import control
 from ratchet_local.home import Home
 from ratchet_policies import PolicySpec, Sampling, ensure_ready, unload
 from ratchet_policies.fleet import Fleet
-from ratchet_sessions import record
 from ratchet_sessions.door import Seat
 
 _LOAD_TIMEOUT = timedelta(minutes=15)
@@ -70,7 +69,7 @@ def episode(
         found = asyncio.run(_run(targets, task, harness, model, sampling, forgeable=forgeable))
         said = _summary(found)
         if output is not None:
-            output.write_text(json.dumps({**said, "session": record.to_json(found.session)}))
+            output.write_text(json.dumps(record.to_json(record.record_of(task, found))))
     if as_json:
         print_json(said)
     else:
