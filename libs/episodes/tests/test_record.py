@@ -155,5 +155,5 @@ def test_more_tokens_than_can_be_read_in_a_moment_are_left_out_at_once() -> None
 
 def test_something_else_is_refused() -> None:
     for kept in ({}, {"form": 2}, record.to_json(record.record_of(task(), episode({}))) | {"session": {}}):
-        with pytest.raises(ValueError, match="form|record"):
+        with pytest.raises(ValueError, match=r"form|record"):
             record.from_json(kept)

@@ -46,7 +46,7 @@ class Episode:
     """How the command ended."""
     judged: Judged | None
     """None where a fault of the platform kept answers from the program: that is no verdict about the policy."""
-    work: Work = Work()
+    work: Work = field(default_factory=Work)
     """The files that the judge got."""
 
     @property
