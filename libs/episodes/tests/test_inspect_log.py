@@ -23,10 +23,11 @@ import json, sys
 from inspect_ai.log import read_eval_log
 
 log = read_eval_log(sys.argv[1])
-first = log.samples[0]
+first, scores = log.samples[0], [one.scores["ratchet"] for one in log.samples]
 print(json.dumps({
-    "status": log.status, "task": log.eval.task, "model": log.eval.model, "mean": log.results.scores[0].metrics["mean"].value,
-    "samples": [[one.id, one.epoch, one.scores["ratchet"].value, one.scores["ratchet"].explanation] for one in log.samples],
+    "status": log.status, "task": log.eval.task, "model": log.eval.model,
+    "mean": log.results.scores[0].metrics["mean"].value,
+    "samples": [[one.id, one.epoch, at.value, at.explanation] for one, at in zip(log.samples, scores)],
     "roles": [message.role for message in first.messages],
     "calls": [[call.function, call.arguments, call.parse_error] for call in first.messages[2].tool_calls],
     "result": [first.messages[3].tool_call_id, first.messages[3].text],

@@ -173,7 +173,9 @@ class MemoryEvaluationStore:
         if not all:
             return None
         times = [one.generation_time.total_seconds() for one in all if one.generation_time is not None]
-        turns, errors, tokens = (fmean(getattr(one, name) for one in all) for name in ("turns", "tool_errors", "tokens"))
+        turns, errors, tokens = (
+            fmean(getattr(one, name) for one in all) for name in ("turns", "tool_errors", "tokens")
+        )
         return EpisodeMeans(turns, errors, tokens, fmean(times) if times else 0.0)
 
     def _after(self, id: str, after: SampleKey | None) -> list[Sample]:

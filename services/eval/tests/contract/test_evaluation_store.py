@@ -325,6 +325,8 @@ async def test_samples_are_listed_by_set_problem_and_index(store: EvaluationStor
     assert await keys(benchmark="more") == every[3:]
     assert await keys(problem_id="a") == [every[0], every[1], every[3]]
     assert await keys(verdict="PASSED") == every[1:]
+    assert await keys(failure="WRONG") == every[:1]
+    assert await keys(failure="TIMEOUT") == []
     assert await keys(every[1], verdict="PASSED", benchmark="basics") == [every[2]]
 
 

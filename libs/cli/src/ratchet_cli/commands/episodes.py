@@ -15,7 +15,7 @@ from ratchet.registry.v1 import registry_pb2 as pb
 from ratchet.registry.v1 import registry_pb2_grpc
 from ratchet_cli.commands.options import HarnessFiles, own_files, refusing
 from ratchet_cli.terminal.errors import CommandError
-from ratchet_cli.terminal.output import JsonFlag, print_fields, print_json, say
+from ratchet_cli.terminal.output import JsonFlag, print_fields, print_json, printable, say
 from ratchet_client import address
 from ratchet_environments import EnvironmentSpec
 from ratchet_environments.folders import folder
@@ -156,6 +156,5 @@ def _summary(found: Episode) -> dict[str, Any]:
 
 
 def _shown(done: Done) -> str:
-    """The end of what it printed, without what moves a terminal's cursor."""
-    text = (done.stdout + done.stderr)[-_SHOWN:].decode("utf-8", "replace")
-    return "".join(letter for letter in text if letter.isprintable() or letter in "\n\t").rstrip()
+    """The end of what it printed."""
+    return printable((done.stdout + done.stderr)[-_SHOWN:].decode("utf-8", "replace")).rstrip()
