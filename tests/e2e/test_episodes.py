@@ -3,6 +3,7 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -84,12 +85,44 @@ def test_a_harness_is_measured_on_a_data_set_of_task_folders(platform: Platform,
     assert "harness: python /tmp/harness/agent.py" in shown
     sample = platform.ratchet("samples", "show", made["id"], "ratchet/csv-to-json:0")
     assert (sample.returncode, "Say a word." in sample.stdout) == (0, True), sample.stderr
+    check_traces(platform, made, tmp_path / "log.json")
     again = json.loads(platform.ratchet(*asked, *command).stdout)
     compared = platform.ratchet("evaluations", "compare", made["id"], again["id"], "--json")
     assert compared.returncode == 0, compared.stderr
     other = json.loads(platform.ratchet(*asked, "--", "true").stdout)
     refused = platform.ratchet("evaluations", "compare", made["id"], other["id"])
     assert (refused.returncode, "differ in their harness: python" in refused.stderr) == (3, True), refused.stderr
+
+
+def check_traces(platform: Platform, made: dict[str, Any], log: Path) -> None:
+    """Each sample is an episode, whose record the gateway gives, over REST and as people read it."""
+    mean = made["episodes"]
+    assert (mean["turns"], mean["tool_errors"]) == (1.0, 0.0)
+    assert mean["tokens"] > 0
+    samples = json.loads(platform.ratchet("samples", "list", made["id"], "--json").stdout)
+    assert {(one["turns"], one["recorded"]) for one in samples} == {(1, True)}
+    failed = json.loads(platform.ratchet("samples", "list", made["id"], "--failure", "wrong", "--json").stdout)
+    assert len(failed) == 6
+    solved = platform.ratchet("trace", made["id"], "ratchet/csv-to-json")
+    assert solved.returncode == 0, solved.stderr
+    for said in ("Say a word.", "== added: app/people.json", "== the judge: reward 1", "PASSED: reward 1"):
+        assert said in solved.stdout, solved.stdout
+    whole = platform.ratchet("trace", made["id"], "ratchet/csv-to-json", "1", "--tokens", "--json")
+    kept = record.from_json(json.loads(whole.stdout))
+    assert kept.verdict
+    assert (kept.verdict.reward, kept.ended.how) == (1.0, "status 0")
+    (call,) = kept.session.calls
+    (path,) = kept.session.paths()
+    assert path.ids == call.prompt_ids + call.token_ids
+    assert len(call.token_ids) == len(call.log_probs) > 0
+    assert call.policy_id == made["policy_id"]
+    beside = platform.ratchet("trace", made["id"], "ratchet/csv-to-json", "0", "--beside", "1")
+    assert beside.returncode == 0, beside.stderr
+    assert platform.ratchet("trace", made["id"], "ratchet/csv-to-json", "7").returncode == 3
+    assert platform.ratchet("trace", made["id"], "--inspect", str(log)).returncode == 0
+    exported = json.loads(log.read_text())
+    assert len(exported["samples"]) == 8
+    assert exported["results"]["scores"][0]["metrics"]["mean"]["value"] == 0.25
 
 
 @pytest.mark.parametrize(

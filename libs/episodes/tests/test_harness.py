@@ -163,6 +163,7 @@ async def test_a_model_works_with_tools_in_its_own_calls(sandbox_target: str) ->
     assert "error: there is no tool no_tool" in results[6]
     assert results[7].startswith("error: old stands")
     assert results[8].startswith("error: read() got an unexpected keyword")
+    assert record.tool_errors(found.session) == 3
 
 
 async def test_a_model_that_never_submits_is_ended_after_its_turns(sandbox_target: str) -> None:

@@ -21,7 +21,7 @@ _STOPS = {FinishReason.STOP: "stop", FinishReason.LENGTH: "max_tokens", FinishRe
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What is said of all samples of a log."""
+    """Facts of the log, for all its samples."""
 
     id: str
     problems: str
@@ -34,7 +34,7 @@ class Measured:
     start_time: datetime | None = None
     end_time: datetime | None = None
     status: str = "success"
-    """Of the log: "started", "success", "cancelled" or "error"."""
+    """State of the log: "started", "success", "cancelled" or "error"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +85,13 @@ def _value(one: Played) -> float:
 
 def _sample(one: Played, model: str) -> dict[str, Any]:
     calls = one.record.session.calls if one.record else []
-    asked = [_message(message) for message in calls[-1].question.messages] if calls else []
+    messages = [*map(_message, calls[-1].question.messages), _message(calls[-1].answer, model)] if calls else []
     return {
         "id": one.problem_id,
         "epoch": one.index + 1,
         "input": _input(calls),
         "target": "",
-        "messages": [*asked, *([_message(calls[-1].answer, model)] if calls else [])],
+        "messages": messages,
         "output": _output(calls, model),
         "scores": {_SCORER: _score(one)},
         "metadata": _metadata(one.record) if one.record else {},

@@ -22,7 +22,7 @@ from ratchet_sessions import record as sessions
 
 FORM = 1
 MOST_BYTES = 4 << 20
-"""Of a packed record."""
+"""Size of a packed record."""
 _MOST_TEXT, _MOST_TOKENS = 32 << 20, 1 << 20
 _MOST_OUTPUT, _MOST_MESSAGE = 4000, 2000
 _MOST_CHANGES, _MOST_DIFF = 500, 256 << 10
@@ -51,7 +51,7 @@ class Change:
     kind: str
     """ "added", "changed" or "removed"."""
     diff: str = ""
-    """In the unified form; empty where `note` says why there is none."""
+    """In the unified form; empty where `note` stands for it."""
     note: str = ""
 
 
@@ -64,7 +64,7 @@ class Record:
     verdict: Judged | None
     """None where a fault of the platform kept answers from the program."""
     left_out: tuple[str, ...] = ()
-    """What had no room: "tokens"."""
+    """Parts that had no room: "tokens"."""
 
 
 def record_of(task: TaskFolder, episode: Episode) -> Record:
@@ -77,8 +77,8 @@ def record_of(task: TaskFolder, episode: Episode) -> Record:
 
 
 def tool_errors(session: Session) -> int:
-    """Results of tools that begin with "error:", as those of `tools` do where a call is wrong. A command that fails is
-    none: its status is its result."""
+    """Results of tools that begin with "error:", as those of `tools` do where a call is wrong. The status of a command
+    that fails is a result like others."""
     new = (message for messages in sessions.new_messages(session) for message in messages)
     return sum(one.role == "tool" and one.content[:6].lower() == "error:" for one in new)
 
@@ -113,7 +113,7 @@ def from_json(kept: Mapping[str, Any]) -> Record:
 
 
 def pack(kept: dict[str, Any], most: int = MOST_BYTES) -> bytes:
-    """At most so many bytes: tokens are left out first, then the ends of long messages, then all of them."""
+    """At most `most` bytes: tokens are left out first, then the ends of long messages, then all of them."""
     calls = kept["session"]["calls"]
     if sum(len(call["prompt_ids"]) + len(call["token_ids"]) for call in calls) > _MOST_TOKENS:
         kept = _less(kept, "tokens")

@@ -128,7 +128,7 @@ def _question(one: Mapping[str, Any], base: Call | None) -> Question:
 
 
 def _ints(values: Iterable[float]) -> tuple[int, ...]:
-    """Of numbers that may have become fractions on their way (google.protobuf.Struct)."""
+    """Numbers may have become fractions on their way (google.protobuf.Struct)."""
     return tuple(map(int, values))
 
 

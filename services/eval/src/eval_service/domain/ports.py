@@ -96,8 +96,8 @@ class EvaluationStore(Protocol):
         ...
 
     async def forget_texts(self, before: datetime) -> int:
-        """Of evaluations that ended before then: their samples stay without completions, details and records. How many
-        had some."""
+        """Removes completions, details and records from the samples of evaluations that ended before then. Returns how
+        many evaluations had some."""
         ...
 
     async def add_problems(self, id: str, facts: Sequence[Facts]) -> None:
@@ -146,7 +146,7 @@ class EvaluationStore(Protocol):
         ...
 
     async def means(self, id: str) -> EpisodeMeans | None:
-        """Of its samples; None where there are none."""
+        """Means of its samples; None without samples."""
         ...
 
     async def drawn(self, requests: Sequence[str]) -> Mapping[str, Sample]:

@@ -103,7 +103,7 @@ class Sample:
     recorded: bool = False
     """The record of its episode is kept."""
     record: bytes = field(default=b"", repr=False)
-    """That, packed by `ratchet_episodes.record`: on its way to the store, and as `EvaluationStore.sample` reads it."""
+    """Packed by `ratchet_episodes.record`: on its way to the store, and as `EvaluationStore.sample` reads it."""
 
     def replied(self, completion: str, tokens: int, truncated: bool) -> "Sample":
         """With a later answer of its episode in the place of the one before. Nobody who asks for the first one is given

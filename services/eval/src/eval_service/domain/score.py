@@ -86,7 +86,7 @@ class BenchmarkScore:
 
 @dataclass(frozen=True, slots=True)
 class EpisodeMeans:
-    """Of one episode of a task folder."""
+    """Means of one episode of a task folder."""
 
     turns: float
     tool_errors: float

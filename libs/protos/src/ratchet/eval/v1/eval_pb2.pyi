@@ -1239,7 +1239,7 @@ class GetEpisodeResponse(_message.Message):
     def sample(self) -> Global___Sample: ...
     @_builtins.property
     def record(self) -> _struct_pb2.Struct:
-        """Its form: docs/tasks.md, "The record"."""
+        """Its form is in docs/tasks.md, "The record"."""
 
     def __init__(
         self,

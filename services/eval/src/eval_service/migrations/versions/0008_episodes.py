@@ -1,4 +1,4 @@
-"""What samples keep of their episodes.
+"""Episodes of samples: turns, errors of tools, the record.
 
 Revision ID: eval_0018
 """
