@@ -125,9 +125,17 @@ def _time(time: Timestamp) -> Any:
     return time.ToDatetime(tzinfo=UTC)
 
 
-def _plain(found: pb.GetEpisodeResponse) -> dict[str, Any]:
-    shown: dict[str, Any] = json_format.MessageToDict(found.record)
-    return shown
+def _plain(found: pb.GetEpisodeResponse) -> Any:
+    return _whole(json_format.MessageToDict(found.record))
+
+
+def _whole(value: Any) -> Any:
+    """A Struct makes fractions of all numbers, also of token ids."""
+    if isinstance(value, dict):
+        return {name: _whole(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_whole(one) for one in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _record(found: pb.GetEpisodeResponse) -> Record:
