@@ -48,9 +48,9 @@ test-unit:  ## Unit and integration tests: no torch; twenty to thirty minutes on
 	scripts/tests.sh libs services tests/docs tests/shape tests/places tests/simulated -m "not verl and not vllm and not e2e and not alone and not clients and not full" -n 3 --dist worksteal
 	scripts/tests.sh services/sandbox/tests/integration -m alone -n 0
 
-test-clients:  ## LangChain's, LiteLLM's and Anthropic's clients and MCP's server, unmodified, against the gateway, an episode's door and its tools: a minute
-	@$(SETUP) light clients
-	scripts/tests.sh services/gateway/tests/contract/test_clients.py libs/sessions/tests/test_door.py libs/episodes/tests/test_tool_server.py -m clients -n 0
+test-clients:  ## LangChain's, LiteLLM's and Anthropic's clients, unmodified, against the gateway and an episode's door; MCP's server; inspect_ai's reader: a minute
+	@$(SETUP) light clients inspect
+	scripts/tests.sh services/gateway/tests/contract/test_clients.py libs/sessions/tests/test_door.py libs/episodes/tests/test_tool_server.py libs/episodes/tests/test_inspect_log.py -m clients -n 0
 
 test-honest:  ## Honest programs through the sandbox, alone and among hostile ones, at each level: two minutes
 	@$(SETUP) light sandbox-numpy sandbox-math

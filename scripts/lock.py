@@ -4,7 +4,7 @@ requirements-light.lock holds what the light services, the libraries and the dev
 light service's own lock, for its image, takes the same versions. Trainer (verl) and rollout (vLLM) need versions of
 transformers that exclude each other, so each is solved alone, once for CPU and once for CUDA. What programs in the
 sandbox may import is apart from all these, and so are the clients that the gateway is tested with: LiteLLM takes no
-openai of version 3.
+openai of version 3. inspect_ai, which reads exported episodes in a test, takes no fsspec as new as theirs.
 """
 
 import os
@@ -90,6 +90,7 @@ def main() -> None:
     for source in (
         *ROOT.glob("services/sandbox/runtimes/*/requirements.in"),
         ROOT / "services/gateway/clients/requirements.in",
+        ROOT / "libs/episodes/inspect/requirements.in",
     ):
         compile_lock(source.with_suffix(".lock"), set(source.read_text().split()))
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Builds the environments that are missing or out of date: scripts/setup.sh [light] [trainer] [rollout] [clients] [sandbox-NAME]
+# Builds the environments that are missing or out of date: scripts/setup.sh [light] [trainer] [rollout] [clients] [inspect] [sandbox-NAME]
 #
-# clients holds those of OpenAI's API that the gateway's tests run (services/gateway/clients).
+# clients holds those of OpenAI's API that the gateway's tests run (services/gateway/clients), inspect the reader of logs
+# that opens exported episodes there (libs/episodes/inspect).
 # sandbox-NAME is what programs in the sandbox may import, pinned in services/sandbox/runtimes/NAME/requirements.lock.
 # DEVICE=cpu (default) or cuda chooses the lock files of trainer and rollout. An environment is stamped when it is
 # whole, so an interrupted set-up is simply run again. Everything lands in .venvs/, nothing elsewhere.
@@ -32,8 +33,9 @@ lock_of() { # environment -> its lock file
     light) echo requirements-light.lock ;;
     trainer | rollout) echo "services/$1/requirements-$DEVICE.lock" ;;
     clients) echo services/gateway/clients/requirements.lock ;;
+    inspect) echo libs/episodes/inspect/requirements.lock ;;
     sandbox-*) echo "services/sandbox/runtimes/${1#sandbox-}/requirements.lock" ;;
-    *) fail "no environment '$1': choose from light, trainer, rollout, clients, sandbox-NAME." ;;
+    *) fail "no environment '$1': choose from light, trainer, rollout, clients, inspect, sandbox-NAME." ;;
   esac
 }
 packages_of() { # environment -> the parts of this project that it runs, installed in place
@@ -42,7 +44,7 @@ packages_of() { # environment -> the parts of this project that it runs, install
     trainer | rollout) python3.11 scripts/parts.py "services/$1" ;;
   esac
 }
-gib_of() { case $1 in sandbox-bigcodebench) echo 3 ;; light | clients | sandbox-*) echo 1 ;; trainer) [ "$DEVICE" = cpu ] && echo 3 || echo 10 ;; rollout) [ "$DEVICE" = cpu ] && echo 4 || echo 14 ;; esac; }
+gib_of() { case $1 in sandbox-bigcodebench) echo 3 ;; light | clients | inspect | sandbox-*) echo 1 ;; trainer) [ "$DEVICE" = cpu ] && echo 3 || echo 10 ;; rollout) [ "$DEVICE" = cpu ] && echo 4 || echo 14 ;; esac; }
 stamp_of() { { echo "$DEVICE $UV_VERSION $PWD"; cat "$(lock_of "$1")"; for p in $(packages_of "$1"); do cat "$p/pyproject.toml"; done; } | sha256sum | cut -d' ' -f1; }
 is_whole() { [ "$(cat ".venvs/$1/.stamp" 2>/dev/null)" = "$(stamp_of "$1")" ]; }
 

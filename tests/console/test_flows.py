@@ -1,6 +1,8 @@
 """What people do in the console, done by a browser: sign in, watch, compare, experiment, release, roll back, vote."""
 
+import json
 import re
+from pathlib import Path
 
 import pytest
 
@@ -171,9 +173,29 @@ class TestEvaluations:
         sample = page.locator("details", has_text="#0").first
         sample.locator("summary").first.click()
         sample.get_by_role("heading", name="Prompt").wait_for()
-        page.get_by_text("of CPU in the sandbox").wait_for()
+        page.get_by_text("of CPU in the sandbox").last.wait_for()  # used, below what was expected
         page.get_by_label("Verdict", exact=True).select_option("tampered")
         page.get_by_text("This sample does not exist.").wait_for()
+
+    def test_an_episode_is_shown_step_by_step(self, screen: Screen, platform: Platform) -> None:
+        tasks = Path(__file__).parents[2] / "examples/tasks"
+        assert platform.ratchet("data", "add", "--name", "agents", str(tasks)).returncode == 0
+        made = platform.ratchet(
+            *("evaluate", "--model", "starter", "--benchmark", "agents", "--samples", "1", "--json"),
+            *("--", "bash", "-c", "echo '<img src=x>' > people.json; echo printed"),
+        )
+        if "task folders need a node at L2" in made.stderr:
+            pytest.skip("this machine has no namespaces")
+        page = screen.page
+        screen.show(f"evaluations/{json.loads(made.stdout)['id']}")
+        page.get_by_text("an episode, on average").wait_for()
+        sample = page.locator("details", has_text="ratchet/csv-to-json").first
+        sample.locator("summary").first.click()
+        sample.get_by_text("Episode, step by step").click()
+        sample.get_by_role("heading", name="added: app/people.json").wait_for()
+        said = sample.locator(".episode").inner_text()
+        assert all(one in said for one in ("printed", "+<img src=x>", "the judge: reward 0")), said
+        assert inert(screen)
 
     def test_the_list_is_filtered_and_sorted_by_the_address(self, screen: Screen) -> None:
         page = screen.page

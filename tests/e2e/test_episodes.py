@@ -3,9 +3,11 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from ratchet_episodes import record
 from ratchet_kit.names import VersionRef
 
 from .conftest import Platform
@@ -30,8 +32,8 @@ if "people" in open("/tmp/instruction.md").read():
 
 
 def test_an_agent_works_on_a_task_and_each_token_is_on_record(platform: Platform, tmp_path: Path) -> None:
-    record = tmp_path / "episode.json"
-    done = platform.ratchet("episode", TASK, "--model", "starter@1", "--json", "--output", str(record), *AGENT)
+    output = tmp_path / "episode.json"
+    done = platform.ratchet("episode", TASK, "--model", "starter@1", "--json", "--output", str(output), *AGENT)
     if "task folders need a node at L2" in done.stderr:
         pytest.skip("this machine has no namespaces")
     assert done.returncode == 1  # the starter writes functions, and no commands
@@ -40,16 +42,18 @@ def test_an_agent_works_on_a_task_and_each_token_is_on_record(platform: Platform
     assert (found["reward"], found["fault"]) == (0.0, ""), found
     assert all("tokens" in failure for failure in found["failures"]), found  # the starter holds few
     assert "$ " in found["stdout"]
-    calls = json.loads(record.read_text())["session"]["calls"]
+    kept = record.from_json(json.loads(output.read_text()))
+    calls = kept.session.calls
     assert len(calls) == found["calls"] >= 1
-    assert all(len(call["token_ids"]) == len(call["log_probs"]) > 0 for call in calls)
-    assert {call["policy_id"] for call in calls} == {found["policy_id"]}
-    assert sum(len(call["token_ids"]) for call in calls) == found["sampled_tokens"]
+    assert all(len(call.token_ids) == len(call.log_probs) > 0 for call in calls)
+    assert {call.policy_id for call in calls} == {found["policy_id"]}
+    assert sum(len(call.token_ids) for call in calls) == found["sampled_tokens"]
     for call in calls:
-        if call["parent"] is not None:
-            parent = calls[call["parent"]]
-            begun = parent["prompt_ids"] + parent["token_ids"]
-            assert call["prompt_ids"][: len(begun)] == begun
+        if call.origin.parent is not None:
+            begun = calls[call.origin.parent].ids
+            assert call.prompt_ids[: len(begun)] == begun
+    assert kept.verdict
+    assert (kept.verdict.reward, kept.ended.how) == (0.0, found["ended"])
 
 
 def test_a_task_that_is_solved_succeeds_and_the_version_stays_for_the_next(platform: Platform) -> None:
@@ -81,6 +85,7 @@ def test_a_harness_is_measured_on_a_data_set_of_task_folders(platform: Platform,
     assert "harness: python /tmp/harness/agent.py" in shown
     sample = platform.ratchet("samples", "show", made["id"], "ratchet/csv-to-json:0")
     assert (sample.returncode, "Say a word." in sample.stdout) == (0, True), sample.stderr
+    check_traces(platform, made, tmp_path / "log.json")
     again = json.loads(platform.ratchet(*asked, *command).stdout)
     compared = platform.ratchet("evaluations", "compare", made["id"], again["id"], "--json")
     assert compared.returncode == 0, compared.stderr
@@ -134,6 +139,37 @@ def test_a_run_learns_from_episodes_of_a_harness(platform: Platform, tmp_path: P
     assert len({one["policy_id"] for one in found}) == 2
     refused = platform.ratchet("train", "--model", "starter", "--problems", "sums", "--steps", "1", "--", "true")
     assert (refused.returncode, "no data set of task folders" in refused.stderr) == (1, True), refused.stderr
+
+
+def check_traces(platform: Platform, made: dict[str, Any], log: Path) -> None:
+    """Each sample is an episode, whose record the gateway gives, over REST and as people read it."""
+    mean = made["episodes"]
+    assert (mean["turns"], mean["tool_errors"]) == (1.0, 0.0)
+    assert mean["tokens"] > 0
+    samples = json.loads(platform.ratchet("samples", "list", made["id"], "--json").stdout)
+    assert {(one["turns"], one["recorded"]) for one in samples} == {(1, True)}
+    failed = json.loads(platform.ratchet("samples", "list", made["id"], "--failure", "wrong", "--json").stdout)
+    assert len(failed) == 6
+    solved = platform.ratchet("trace", made["id"], "ratchet/csv-to-json")
+    assert solved.returncode == 0, solved.stderr
+    for said in ("Say a word.", "== added: app/people.json", "== the judge: reward 1", "PASSED: reward 1"):
+        assert said in solved.stdout, solved.stdout
+    whole = platform.ratchet("trace", made["id"], "ratchet/csv-to-json", "1", "--tokens", "--json")
+    kept = record.from_json(json.loads(whole.stdout))
+    assert kept.verdict
+    assert (kept.verdict.reward, kept.ended.how) == (1.0, "status 0")
+    (call,) = kept.session.calls
+    (path,) = kept.session.paths()
+    assert path.ids == call.prompt_ids + call.token_ids
+    assert len(call.token_ids) == len(call.log_probs) > 0
+    assert call.policy_id == made["policy_id"]
+    beside = platform.ratchet("trace", made["id"], "ratchet/csv-to-json", "0", "--beside", "1")
+    assert beside.returncode == 0, beside.stderr
+    assert platform.ratchet("trace", made["id"], "ratchet/csv-to-json", "7").returncode == 3
+    assert platform.ratchet("trace", made["id"], "--inspect", str(log)).returncode == 0
+    exported = json.loads(log.read_text())
+    assert len(exported["samples"]) == 8
+    assert exported["results"]["scores"][0]["metrics"]["mean"]["value"] == 0.25
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from ratchet_environments import EnvironmentSpec
 from ratchet_environments.folders.folder import TaskFolder, read
 from ratchet_environments.folders.tree import File
-from ratchet_episodes import Episode, Harness, harness_of, run
+from ratchet_episodes import Episode, Harness, harness_of, record, run
 from ratchet_kit.errors import InvalidArgument, Unavailable
 from ratchet_kit.work import Priority
 from ratchet_policies import ChatPrompt, Delta, Sampling
@@ -83,6 +83,11 @@ async def test_a_task_that_is_solved_has_its_reward_and_each_call_its_tokens(san
     assert second.question.messages[0].content == task().instruction
     assert "people.csv" in second.question.messages[-1].content  # what its first command printed
     assert [second.token_ids, first.token_ids] == [engine.samples[1].token_ids, engine.samples[0].token_ids]
+    kept = record.from_json(record.unpack(record.pack(record.to_json(record.record_of(task(), found)))))
+    assert (kept.session, kept.verdict, kept.ended.how) == (found.session, found.judged, "status 0")
+    assert [
+        (one.path, one.kind, one.diff.startswith("--- /dev/null\n+++ b/app/people.json")) for one in kept.changes
+    ] == [("app/people.json", "added", True)]
 
 
 async def test_a_task_that_is_not_solved_has_none_and_a_program_that_fails_is_judged(sandbox_target: str) -> None:
@@ -158,6 +163,7 @@ async def test_a_model_works_with_tools_in_its_own_calls(sandbox_target: str) ->
     assert "error: there is no tool no_tool" in results[6]
     assert results[7].startswith("error: old stands")
     assert results[8].startswith("error: read() got an unexpected keyword")
+    assert record.tool_errors(found.session) == 3
 
 
 async def test_a_model_that_never_submits_is_ended_after_its_turns(sandbox_target: str) -> None:

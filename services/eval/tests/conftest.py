@@ -86,7 +86,8 @@ class MemorySet:
 def episode(task: str) -> Played:
     """Solves the even ones."""
     second = timedelta(seconds=1)
-    return Played(int(task[1:]) % 2 == 0, "reward", False, f"said of {task}", 2, 7, second, 2 * second)
+    record = f"record of {task}".encode()
+    return Played(int(task[1:]) % 2 == 0, "reward", False, f"said of {task}", 2, 7, second, 2 * second, "", 1, record)
 
 
 class MemoryProblems:

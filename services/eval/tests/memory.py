@@ -4,12 +4,13 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from statistics import fmean
 
 from eval_service.domain.evaluation import Evaluation, State
 from eval_service.domain.measurement import Measurement, measurement_of
 from eval_service.domain.ports import EvaluationFilter, SampleFilter, Sound
 from eval_service.domain.sample import ProblemKey, Sample, SampleKey
-from eval_service.domain.score import Count, Facts
+from eval_service.domain.score import Count, EpisodeMeans, Facts
 from ratchet_kit.errors import Aborted, NotFound
 from ratchet_kit.idempotency import Made, Request
 from ratchet_kit.projects import is_seen
@@ -137,7 +138,7 @@ class MemoryEvaluationStore:
         for sample in samples:
             present = self._samples[id].get(sample.key)
             if present and not present.judgement and sample.judgement:
-                changed = ("completion", "request", "tokens", "truncated", "judgement")
+                changed = ("completion", "request", "tokens", "truncated", "turns", "judgement")
                 changes = {name: getattr(sample, name) for name in changed}
                 self._samples[id][sample.key] = replace(present, **changes)
 
@@ -156,13 +157,30 @@ class MemoryEvaluationStore:
                 and only.benchmark in ("", sample.key.benchmark)
                 and only.problem_id in ("", sample.key.problem_id)
                 and only.verdict in ("", sample.judgement.verdict)
+                and only.failure in ("", sample.judgement.failure)
             )
 
         return [sample for sample in self._after(id, after) if fits(sample)][:limit]
 
+    async def sample(self, id: str, key: SampleKey) -> Sample:
+        found = self._samples[id].get(key)
+        if not found or not found.judgement:
+            raise NotFound(f"evaluation {id!r} has no sample {key}")
+        return found
+
+    async def means(self, id: str) -> EpisodeMeans | None:
+        all = self._samples[id].values()
+        if not all:
+            return None
+        times = [one.generation_time.total_seconds() for one in all if one.generation_time is not None]
+        turns, errors, tokens = (
+            fmean(getattr(one, name) for one in all) for name in ("turns", "tool_errors", "tokens")
+        )
+        return EpisodeMeans(turns, errors, tokens, fmean(times) if times else 0.0)
+
     def _after(self, id: str, after: SampleKey | None) -> list[Sample]:
         keys = sorted(self._samples[id])
-        return [self._samples[id][key] for key in keys if after is None or key > after]
+        return [replace(self._samples[id][key], record=b"") for key in keys if after is None or key > after]
 
     async def drawn(self, requests: Sequence[str]) -> Mapping[str, Sample]:
         wanted = frozenset(requests)

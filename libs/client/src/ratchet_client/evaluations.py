@@ -70,12 +70,25 @@ class Evaluations(Resource[S]):
         benchmark: str = "",
         problem_id: str = "",
         verdict: verdict_pb2.Verdict.ValueType = verdict_pb2.VERDICT_UNSPECIFIED,
+        failure: pb.FailureClass.ValueType = pb.FAILURE_CLASS_UNSPECIFIED,
     ) -> Listing[pb.Sample]:
-        """Every graded completion; those of one set, of one problem, of one verdict, where they are named."""
+        """Every graded completion; those of one set, of one problem, of one verdict, of one failure, where they are
+        named."""
         request = pb.ListSamplesRequest(
-            evaluation_id=evaluation_id, benchmark=benchmark, problem_id=problem_id, verdict=verdict
+            evaluation_id=evaluation_id, benchmark=benchmark, problem_id=problem_id, verdict=verdict, failure=failure
         )
         return listing(request, pb.ListSamplesResponse, lambda reply: reply.samples)
+
+    @unary
+    def episode(
+        self, evaluation_id: str, problem_id: str, index: int = 0, benchmark: str = "", *, tokens: bool = False
+    ) -> Call[pb.GetEpisodeResponse]:
+        """The sample and the record of an episode, whose form `ratchet_episodes.record` reads. `tokens`: with token ids
+        and log-probs. `benchmark`: its set, where there are several."""
+        request = pb.GetEpisodeRequest(
+            evaluation_id=evaluation_id, benchmark=benchmark, problem_id=problem_id, index=index, tokens=tokens
+        )
+        return call(request, pb.GetEpisodeResponse, lambda reply: reply)
 
     @unary
     def problem(self, evaluation_id: str, problem_id: str, benchmark: str = "") -> Call[pb.GetMeasuredProblemResponse]:

@@ -9,6 +9,7 @@ from ratchet_environments.folders import judging
 from ratchet_environments.folders.folder import TaskFolder
 from ratchet_environments.folders.judging import Judged
 from ratchet_environments.folders.tree import File, Tree, packed
+from ratchet_environments.folders.work import Work
 from ratchet_environments.spec import TOOLS
 from ratchet_environments.workspaces import Done, Workspace, Workspaces
 from ratchet_kit.errors import FailedPrecondition, InvalidArgument, NotFound, Unavailable
@@ -48,6 +49,8 @@ class Episode:
     """How the command ended."""
     judged: Judged | None
     """None where a fault of the platform kept answers from the program: that is no verdict about the policy."""
+    work: Work = field(default_factory=Work)
+    """The files that the judge got."""
 
     @property
     def fault(self) -> str:
@@ -92,7 +95,7 @@ async def _run(
             raise InvalidArgument(f"the model can't be given the tools: {reason.strip()}")
         work = await judging.declared(workspace, task)
     judged = None if session.lost else await judging.judge(workspaces, task, work, forgeable=forgeable)
-    return Episode(session, done, judged)
+    return Episode(session, done, judged, work)
 
 
 def _files(task: TaskFolder, harness: Harness) -> dict[str, File]:

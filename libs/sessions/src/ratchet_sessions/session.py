@@ -129,7 +129,10 @@ class Session:
 
     calls: list[Call] = field(default_factory=list)
     failed: list[Failed] = field(default_factory=list)
-    _tokens: int = 0
+    _tokens: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        self._tokens = sum(len(call.ids) for call in self.calls)
 
     def origin(self, question: Question) -> Origin:
         """Where the call goes on from: the longest that fits, of equals the newest. So is the nearest of a branch.

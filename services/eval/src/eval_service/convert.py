@@ -2,6 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
+from datetime import timedelta
+
+from google.protobuf import json_format, struct_pb2
 
 from eval_service.domain.comparison import Comparisons, Plan, Question
 from eval_service.domain.evaluation import State
@@ -12,7 +15,7 @@ from eval_service.domain.ports import EvaluationFilter, SampleFilter
 from eval_service.domain.preferences import Pairing
 from eval_service.domain.ranking import Rank
 from eval_service.domain.sample import Judgement, Sample
-from eval_service.domain.score import BenchmarkScore, PassAtK, Slice
+from eval_service.domain.score import BenchmarkScore, EpisodeMeans, PassAtK, Slice
 from eval_service.domain.sets import Imported, Shown
 from eval_service.domain.spec import EvaluationSpec, Form, ProblemSetRef, Prompting, RewardJudge, SuiteEntry
 from eval_service.domain.statistics import CONFIDENCE, POWER
@@ -21,6 +24,7 @@ from ratchet.eval.v1 import eval_pb2 as pb
 from ratchet.eval.v1 import preference_pb2
 from ratchet_environments import convert as environments
 from ratchet_environments.failures import FailedTest
+from ratchet_episodes import record
 from ratchet_kit import refs
 from ratchet_kit.errors import InvalidArgument
 from ratchet_kit.faults import Faults
@@ -174,7 +178,13 @@ def report_to_proto(report: Report) -> pb.Evaluation:
         usage=usage_to_proto(evaluation.usage),
         forecast=usage_to_proto(evaluation.forecast) if evaluation.forecast else None,
         actor=evaluation.actor,
+        episodes=_means(score.episodes) if score.episodes else None,
     )
+
+
+def _means(one: EpisodeMeans) -> pb.EpisodeMeans:
+    time = duration_to_proto(timedelta(seconds=one.seconds))
+    return pb.EpisodeMeans(turns=one.turns, tool_errors=one.tool_errors, tokens=one.tokens, time=time)
 
 
 def _benchmark(entry: SuiteEntry, score: BenchmarkScore) -> pb.BenchmarkScore:
@@ -219,11 +229,14 @@ def imported_from_proto(message: pb.AddSamplesRequest) -> list[Imported]:
 
 
 def filter_from_proto(message: pb.ListSamplesRequest) -> SampleFilter:
-    """Raises InvalidArgument for a verdict that is not known here."""
+    """Raises InvalidArgument for a verdict, or a failure, that is not known here."""
     if message.verdict not in verdict_pb2.Verdict.values():
         raise InvalidArgument(f"verdict {message.verdict} is not known")
+    if message.failure not in pb.FailureClass.values():
+        raise InvalidArgument(f"failure {message.failure} is not known")
     verdict = verdict_pb2.Verdict.Name(message.verdict).removeprefix("VERDICT_") if message.verdict else ""
-    return SampleFilter(message.benchmark, message.problem_id, verdict)
+    failure = pb.FailureClass.Name(message.failure).removeprefix("FAILURE_CLASS_") if message.failure else ""
+    return SampleFilter(message.benchmark, message.problem_id, verdict, failure)
 
 
 def evaluation_filter_from_proto(message: pb.ListEvaluationsRequest) -> EvaluationFilter:
@@ -260,7 +273,17 @@ def sample_to_proto(sample: Sample) -> pb.Sample:
         cpu_time=duration_to_proto(judgement.cpu_time) if judgement.cpu_time is not None else None,
         failed_tests=_tests(judgement.failed_tests),
         held_out_failed=judgement.held_out_failed,
+        turns=sample.turns,
+        tool_errors=sample.tool_errors,
+        recorded=sample.recorded,
     )
+
+
+def episode_to_proto(sample: Sample, *, tokens: bool) -> pb.GetEpisodeResponse:
+    """Takes a while with many tokens."""
+    kept = record.unpack(sample.record)
+    shown = json_format.ParseDict(kept if tokens else record.without_tokens(kept), struct_pb2.Struct())
+    return pb.GetEpisodeResponse(sample=sample_to_proto(sample), record=shown)
 
 
 def shown_to_proto(shown: Shown) -> pb.GetMeasuredProblemResponse:

@@ -1,5 +1,6 @@
 """gRPC in: unpack, call, pack."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 from eval_service import convert
@@ -59,6 +60,11 @@ class EvalServicer(eval_pb2_grpc.EvalServiceServicer):
         page = await self._evaluations.sample_page(request.evaluation_id, request.page_size, request.page_token, only)
         samples = page.map(convert.sample_to_proto)
         return pb.ListSamplesResponse(samples=samples.items, next_page_token=samples.next_page_token)
+
+    async def GetEpisode(self, request: pb.GetEpisodeRequest, context: Context) -> pb.GetEpisodeResponse:
+        key = (request.benchmark, request.problem_id, request.index)
+        sample = await self._evaluations.episode(request.evaluation_id, *key)
+        return await asyncio.to_thread(convert.episode_to_proto, sample, tokens=request.tokens)
 
     async def GetMeasuredProblem(
         self, request: pb.GetMeasuredProblemRequest, context: Context

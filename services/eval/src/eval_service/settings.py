@@ -36,7 +36,7 @@ class Settings(ServiceSettings):
     engine that died gets to start again. So long, too, an evaluation waits for the next sample that its caller adds;
     for room in rollout-service it waits twice as long."""
     keep_texts: timedelta = timedelta(days=180)
-    """How long the completions of an evaluation, and what was seen when they ran, can be read after its end; 0: until
-    it is deleted. Verdicts, counts and scores stay: what was promoted can be looked into for good."""
+    """How long the completions of an evaluation, what was seen when they ran, and records of episodes can be read after
+    its end; 0: until it is deleted. Verdicts, counts and scores stay: what was promoted can be looked into for good."""
     keep_unvoted_pairs: timedelta = timedelta(days=30)
     """How long a pair that was drawn for a vote waits for it; 0: for good. One with a vote stays."""

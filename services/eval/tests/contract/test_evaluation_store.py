@@ -14,7 +14,7 @@ from eval_service.adapters.tables import evaluations, samples
 from eval_service.domain.evaluation import Evaluation, Pace, References, ResolvedModel, State
 from eval_service.domain.ports import EvaluationFilter, EvaluationStore, SampleFilter, Sound
 from eval_service.domain.sample import FailureClass, Judgement, ProblemKey, Sample, SampleKey
-from eval_service.domain.score import BenchmarkScore, Count, Exclusion, Facts, PassAtK, Score, Slice
+from eval_service.domain.score import BenchmarkScore, Count, EpisodeMeans, Exclusion, Facts, PassAtK, Score, Slice
 from eval_service.domain.spec import EvaluationSpec, Form, ProblemSetRef, Prompting, RewardJudge, SuiteEntry
 from ratchet_environments.failures import FailedTest
 from ratchet_kit import projects
@@ -51,6 +51,7 @@ SCORE = Score(
             "more", 1, 2, PASSES, 2, {"FAILED": 2}, {"WRONG": 2}, exclusions=(Exclusion("p", "no"),), shared=("q",)
         ),
     ),
+    EpisodeMeans(2.5, 0.5, 7.5, 3.25),
 )
 
 
@@ -324,6 +325,8 @@ async def test_samples_are_listed_by_set_problem_and_index(store: EvaluationStor
     assert await keys(benchmark="more") == every[3:]
     assert await keys(problem_id="a") == [every[0], every[1], every[3]]
     assert await keys(verdict="PASSED") == every[1:]
+    assert await keys(failure="WRONG") == every[:1]
+    assert await keys(failure="TIMEOUT") == []
     assert await keys(every[1], verdict="PASSED", benchmark="basics") == [every[2]]
 
 
@@ -377,6 +380,48 @@ async def test_counts(store: EvaluationStore) -> None:
     assert found["eval_2"] == [Count(ProblemKey("more", "a"), "PASSED", None, False, 1)]
     assert found["eval_3"] == []
     assert await store.counts([]) == {}
+
+
+def played(problem: str, index: int = 0, record: bytes = b"kept\0\xff") -> Sample:
+    one = replace(sample(problem, index), request="", turns=4, tool_errors=1, record=record)
+    return replace(one, recorded=bool(record))
+
+
+async def test_the_record_of_an_episode_is_read_with_its_sample_alone(store: EvaluationStore) -> None:
+    await add(store)
+    await store.add_samples("eval_1", [played("a"), played("b", record=b""), drawn("c")])
+    await store.add_samples("eval_1", [played("a", record=b"another")])
+    assert await store.sample("eval_1", key("a")) == played("a"), "the first one stays"
+    assert await store.sample_page("eval_1", 2, None) == [replace(played("a"), record=b""), played("b", record=b"")]
+    assert (await store.sample("eval_1", key("b"))).record == b""
+    for id, of in (("eval_1", key("a", 1)), ("eval_1", key("c")), ("eval_2", key("a"))):
+        with pytest.raises(NotFound, match="sample"):
+            await store.sample(id, of)
+
+
+async def test_a_record_goes_with_the_texts_and_leaves_the_verdict(store: EvaluationStore) -> None:
+    await add(store)
+    await store.add_samples("eval_1", [played("a")])
+    await store.change("eval_1", lambda present: present.cancel(NOW))
+    await store.forget_texts(NOW + timedelta(seconds=1))
+    old = await store.sample("eval_1", key("a"))
+    assert (old.record, old.recorded, old.turns, old.tool_errors) == (b"", False, 4, 1)
+    assert old.judgement
+    assert old.judgement.verdict == "PASSED"
+    await store.delete("eval_1")
+    with pytest.raises(NotFound):
+        await store.sample("eval_1", key("a"))
+
+
+async def test_means_are_over_all_samples(store: EvaluationStore) -> None:
+    await add(store)
+    assert await store.means("eval_1") is None
+    longer = replace(played("b"), turns=1, tool_errors=0, tokens=8, generation_time=timedelta(seconds=4.5))
+    await store.add_samples("eval_1", [played("a"), longer])
+    assert await store.means("eval_1") == EpisodeMeans(2.5, 0.5, 7.5, 3.0)
+    await add(store, "eval_2")
+    await store.add_samples("eval_2", [replace(played("a"), generation_time=None)])
+    assert await store.means("eval_2") == EpisodeMeans(4.0, 1.0, 7.0, 0.0)
 
 
 async def test_texts_are_forgotten_once_an_evaluation_is_old(store: EvaluationStore) -> None:

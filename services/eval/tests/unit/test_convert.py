@@ -1,13 +1,17 @@
 """What is not set has the proto's defaults; what cannot be measured is refused by field."""
 
 import pytest
+from google.protobuf import json_format
 
 from eval_service import convert
 from eval_service.domain.comparison import Changed, Comparisons, Plan, Question, SetComparison
+from eval_service.domain.ports import SampleFilter
+from eval_service.domain.sample import Sample, SampleKey
 from eval_service.domain.spec import EvaluationSpec, ProblemSetRef, RewardJudge, SuiteEntry
 from ratchet.common.v1 import environment_pb2, model_pb2, problem_pb2
 from ratchet.eval.v1 import eval_pb2 as pb
 from ratchet_environments import EnvironmentSpec
+from ratchet_episodes import record
 from ratchet_kit.errors import InvalidArgument
 from ratchet_kit.names import AliasRef
 from ratchet_kit.statistics import Comparison, Estimate, comparison_from_proto
@@ -92,3 +96,21 @@ def test_a_filter_is_of_a_model_and_no_version() -> None:
     assert convert.evaluation_filter_from_proto(pb.ListEvaluationsRequest(model="starter")).model == "starter"
     with pytest.raises(InvalidArgument, match="model must name a model"):
         convert.evaluation_filter_from_proto(pb.ListEvaluationsRequest(model="starter@1"))
+
+
+def test_samples_are_filtered_by_what_they_failed_by() -> None:
+    wanted = pb.ListSamplesRequest(benchmark="basics", failure=pb.FAILURE_CLASS_TIMEOUT)
+    assert convert.filter_from_proto(wanted) == SampleFilter("basics", failure="TIMEOUT")
+    with pytest.raises(InvalidArgument, match="failure 99"):
+        convert.filter_from_proto(pb.ListSamplesRequest(failure=99))  # type: ignore[arg-type]
+
+
+def test_tokens_of_an_episode_are_given_on_demand() -> None:
+    call = {"ids_kept": 0, "prompt_ids": [1], "token_ids": [2, 3], "log_probs": [-0.5, -0.25], "role": "m"}
+    kept = {"session": {"calls": [call], "failed": []}, "left_out": []}
+    one = Sample(SampleKey("basics", "p", 1), "", turns=3, tool_errors=2, recorded=True, record=record.pack(kept))
+    whole = convert.episode_to_proto(one, tokens=True)
+    assert json_format.MessageToDict(whole.record) == kept
+    assert (whole.sample.index, whole.sample.turns, whole.sample.tool_errors, whole.sample.recorded) == (1, 3, 2, True)
+    (said,) = json_format.MessageToDict(convert.episode_to_proto(one, tokens=False).record)["session"]["calls"]
+    assert said == call | {"prompt_ids": [], "token_ids": [], "log_probs": []}

@@ -18,6 +18,7 @@ from eval_service.domain.sample import Judgement, ProblemKey, Sample, SampleKey
 from eval_service.domain.score import BenchmarkScore, Count, Facts, Score
 from eval_service.domain.sets import Imported, Shown
 from eval_service.domain.spec import EvaluationSpec, Form, ProblemSetRef, Prompting, RewardJudge, SuiteEntry
+from ratchet_environments import EnvironmentSpec
 from ratchet_environments.failures import FailedTest
 from ratchet_kit.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound
 from ratchet_kit.names import VersionRef
@@ -183,6 +184,26 @@ async def test_a_problem_is_shown_as_it_was_put_and_held_out_tests_are_not(world
     for place in (("", "p99"), ("more", "p00")):
         with pytest.raises(NotFound):
             await world.evaluations.problem(id, *place)
+
+
+async def test_the_record_of_an_episode_is_given_as_long_as_it_is_kept(world: Any) -> None:
+    plays = replace(SPEC, environment=EnvironmentSpec("harness", command=("x",)))
+    id = (await world.evaluations.create(plays, "")).evaluation.id
+    kept = Sample(SampleKey("basics", "p00", 1), "", recorded=True, record=b"kept", judgement=Judgement("FAILED", 0, 1))
+    await world.store.add_samples(id, [kept, replace(kept, key=SampleKey("basics", "p01", 0), record=b"")])
+    assert await world.evaluations.episode(id, "", "p00", 1) == kept
+    assert await world.evaluations.episode(id, "basics", "p00", 1) == kept
+    with pytest.raises(FailedPrecondition, match=r"p01:0 is not kept: .*RATCHET_EVAL_KEEP_TEXTS.*evaluate again"):
+        await world.evaluations.episode(id, "", "p01", 0)
+    for place in (("", "p00", 0), ("more", "p00", 1), ("", "p99", 0)):
+        with pytest.raises(NotFound):
+            await world.evaluations.episode(id, *place)
+    with pytest.raises(NotFound):
+        await world.evaluations.episode("eval_no", "", "p00", 1)
+    single = (await world.evaluations.create(SPEC, "")).evaluation.id
+    await world.store.add_samples(single, [replace(kept, record=b"")])
+    with pytest.raises(FailedPrecondition, match="no episodes"):
+        await world.evaluations.episode(single, "", "p00", 1)
 
 
 async def test_a_problem_of_a_set_that_changed_is_not_shown(world: Any) -> None:

@@ -171,7 +171,7 @@ async def test_an_episode_of_several_turns_is_one_sample(world: Any) -> None:
         Message("user", "Look again."),
     ) in chats
     [first, *_] = await world.store.sample_page(evaluation.id, 1, None)
-    assert (first.completion, first.tokens) == (f"Look again. {later}", 6)
+    assert (first.completion, first.tokens, first.turns) == (f"Look again. {later}", 6, 2)
     world.environment.turns = 1
     await world.measurer.run(await claimed(world), "me")
     assert len(world.host.completions) == 24 + 12, "nobody who asks for a first answer is given a last one"

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from eval_service.domain.sample import FailureClass
+from eval_service.domain.score import EpisodeMeans
 from ratchet_environments import EnvironmentSpec
 from ratchet_kit.errors import InvalidArgument, NotFound, Unavailable
 
@@ -29,8 +30,20 @@ async def test_a_harness_plays_an_episode_for_each_sample(world: Any) -> None:
     assert (first.completion, first.tokens, first.request) == ("said of p00", 7, "")
     assert (first.judgement.verdict, first.judgement.detail) == ("PASSED", "reward; 2 answers of the model")
     assert (other.judgement.verdict, other.judgement.failure) == ("FAILED", FailureClass.WRONG)
+    assert (first.turns, first.tool_errors, first.recorded) == (2, 1, True)
+    assert (await world.store.sample(evaluation.id, first.key)).record == b"record of p00"
+    assert score.episodes == EpisodeMeans(2.0, 1.0, 7.0, 2.0)
     again = await world.measurer.run(await world.store.get(evaluation.id), "me")
     assert (again, len(world.host.played)) == (score, 12), "what is stored is not played again"
+
+
+async def test_an_episode_without_a_record_has_its_verdict_all_the_same(world: Any) -> None:
+    world.host.plays = lambda task: replace(episode(task), record=b"")
+    plays = replace(SPEC, environment=EnvironmentSpec("harness", command=("x",)), samples_per_problem=1, k=(1,))
+    evaluation = await claimed(world, plays)
+    score = await world.measurer.run(evaluation, "me")
+    assert score.verdicts == {"PASSED": 3, "FAILED": 3}
+    assert not any(one.recorded for one in await world.store.sample_page(evaluation.id, 9, None))
 
 
 async def test_a_harness_that_is_ended_by_a_limit_and_could_have_forged_its_reward(world: Any) -> None:

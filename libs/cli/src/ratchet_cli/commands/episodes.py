@@ -17,13 +17,13 @@ from ratchet.registry.v1 import registry_pb2_grpc
 from ratchet_cli.commands import options
 from ratchet_cli.commands.options import HarnessFiles, own_files, refusing
 from ratchet_cli.terminal.errors import CommandError
-from ratchet_cli.terminal.output import JsonFlag, print_fields, print_json, say
+from ratchet_cli.terminal.output import JsonFlag, print_fields, print_json, printable, say
 from ratchet_client import address
 from ratchet_environments import EnvironmentSpec
 from ratchet_environments.folders import folder
 from ratchet_environments.spec import TOOLS
 from ratchet_environments.workspaces import Done, Workspaces
-from ratchet_episodes import Episode, Harness, harness_of, run
+from ratchet_episodes import Episode, Harness, harness_of, record, run
 from ratchet_kit import client, logs
 from ratchet_kit.errors import FailedPrecondition
 from ratchet_kit.grpc_errors import rpc_errors
@@ -33,7 +33,6 @@ from ratchet_local import control
 from ratchet_local.home import Home
 from ratchet_policies import PolicySpec, Sampling, ensure_ready, unload
 from ratchet_policies.fleet import Fleet
-from ratchet_sessions import record
 from ratchet_sessions.door import Seat
 
 _LOAD_TIMEOUT = timedelta(minutes=15)
@@ -75,7 +74,7 @@ def episode(
         found = asyncio.run(_run(targets, task, harness, model, sampling, forgeable=forgeable))
         said = _summary(found)
         if output is not None:
-            output.write_text(json.dumps({**said, "session": record.to_json(found.session)}))
+            output.write_text(json.dumps(record.to_json(record.record_of(task, found))))
     if as_json:
         print_json(said)
     else:
@@ -168,6 +167,5 @@ def _summary(found: Episode) -> dict[str, Any]:
 
 
 def _shown(done: Done) -> str:
-    """The end of what it printed, without what moves a terminal's cursor."""
-    text = (done.stdout + done.stderr)[-_SHOWN:].decode("utf-8", "replace")
-    return "".join(letter for letter in text if letter.isprintable() or letter in "\n\t").rstrip()
+    """The end of what it printed."""
+    return printable((done.stdout + done.stderr)[-_SHOWN:].decode("utf-8", "replace")).rstrip()

@@ -29,6 +29,10 @@ VERDICTS = {"": verdict_pb2.VERDICT_UNSPECIFIED} | {
     name.removeprefix("VERDICT_"): value for name, value in verdict_pb2.Verdict.items() if value
 }
 
+FAILURES = {"": pb.FAILURE_CLASS_UNSPECIFIED} | {
+    name.removeprefix("FAILURE_CLASS_"): value for name, value in pb.FailureClass.items() if value
+}
+
 Benchmark = Annotated[str, typer.Option(help="Only samples of this set.")]
 Problem = Annotated[str, typer.Option(help="Only samples of this problem.")]
 VerdictOption = Annotated[str, typer.Option("--verdict", help="Only samples with this verdict: PASSED, FAILED, ...")]
@@ -52,6 +56,7 @@ def list_samples(
     benchmark: Benchmark = "",
     problem: Problem = "",
     verdict: VerdictOption = "",
+    failure: Annotated[str, typer.Option(help="Only samples that failed so: wrong, timeout, crash, no_code, ...")] = "",
     step: Annotated[int | None, typer.Option(help="Only samples of this step; for runs.")] = None,
     below: Annotated[float | None, typer.Option(help="Only samples with a reward below this; for runs.")] = None,
     limit: Limit = 50,
@@ -60,8 +65,8 @@ def list_samples(
     """List samples: of an evaluation by set, problem and index; of a run the newest step first, and the lowest reward
     first in a step."""
     if _is_run(id):
-        if benchmark:
-            raise CommandError("--benchmark is of evaluations: a run learns from one set.", code=2)
+        if benchmark or failure:
+            raise CommandError("--benchmark and --failure are of evaluations: a run has one set, and verdicts.", code=2)
         with Client() as client:
             found = client.runs.samples(id, step, problem, one_of(verdict.upper(), VERDICTS, "--verdict"), below)
             print_list(found, limit, as_json, OF_TRAINING, breakable=("why",))
@@ -70,7 +75,7 @@ def list_samples(
         raise CommandError("--step and --below are of runs: an evaluation has no steps and no rewards.", code=2)
     with Client() as client:
         print_list(
-            _samples(client, id, benchmark, problem, verdict),
+            _samples(client, id, benchmark, problem, verdict, failure),
             limit,
             as_json,
             {
@@ -80,6 +85,9 @@ def list_samples(
                 "verdict": run_words.verdict,
                 "failure": lambda it: _failure(it) or "-",
                 "tokens": lambda it: it.tokens or "-",
+                "turns": lambda it: it.turns or "-",
+                "tool errors": lambda it: it.tool_errors or "-",
+                "time": lambda it: _seconds(it) or "-",
                 "tests": lambda it: f"{it.tests_passed} of {it.tests_total}",
                 "detail": lambda it: it.detail.partition("\n")[0][:100],
             },
@@ -146,7 +154,11 @@ def _show_measured(client: Client, id: str, sample: str, as_json: bool) -> None:
             ("verdict", f"{run_words.verdict(one)}, {one.tests_passed} of {one.tests_total} tests"),
             *([("failure", _failure(one))] if one.failure else []),
             ("tokens", f"{one.tokens or '-'}{', cut off' if one.truncated else ''}"),
+            *([("answers", one.turns)] if one.turns > 1 else []),
+            *([("tool errors", one.tool_errors)] if one.tool_errors else []),
+            *([("time", _seconds(one))] if _seconds(one) else []),
             ("weights", one.policy_id or "-"),
+            *([("record", f"ratchet trace {id} {problem} {index}")] if one.recorded else []),
             *(("failed", run_words.failed(test)) for test in one.failed_tests),
             *([("held out", f"{one.held_out_failed} tests failed")] if one.held_out_failed else []),
             *([("detail", one.detail)] if one.detail else []),
@@ -159,6 +171,11 @@ def _show_measured(client: Client, id: str, sample: str, as_json: bool) -> None:
 
 def _failure(sample: pb.Sample) -> str:
     return pb.FailureClass.Name(sample.failure).removeprefix("FAILURE_CLASS_").lower() if sample.failure else ""
+
+
+def _seconds(sample: pb.Sample) -> str:
+    seconds = sample.generation_time.ToTimedelta().total_seconds()
+    return f"{seconds:.1f} s" if seconds else ""
 
 
 @app.command("download")
@@ -268,5 +285,8 @@ def _problems(evaluation: pb.Evaluation) -> dict[tuple[str, str], ProblemOf]:
     return found
 
 
-def _samples(client: Client, id: str, benchmark: str, problem: str, verdict: str) -> Iterator[pb.Sample]:
-    return client.evaluations.samples(id, benchmark, problem, one_of(verdict.upper(), VERDICTS, "--verdict"))
+def _samples(
+    client: Client, id: str, benchmark: str, problem: str, verdict: str, failure: str = ""
+) -> Iterator[pb.Sample]:
+    wanted = one_of(verdict.upper(), VERDICTS, "--verdict"), one_of(failure.upper(), FAILURES, "--failure")
+    return client.evaluations.samples(id, benchmark, problem, *wanted)

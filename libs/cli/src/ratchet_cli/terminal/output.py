@@ -54,6 +54,11 @@ def say(text: str) -> None:
     stdout.print(text, markup=False)
 
 
+def printable(text: str) -> str:
+    """Without what moves a terminal's cursor, or turns the direction of what follows."""
+    return "".join(letter for letter in text if letter.isprintable() or letter in "\n\t")
+
+
 def print_heading(text: str) -> None:
     """A rule across a terminal; elsewhere a line."""
     if stdout.is_terminal:

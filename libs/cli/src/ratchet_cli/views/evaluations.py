@@ -67,6 +67,13 @@ def show_result(evaluation: pb.Evaluation) -> None:
         print_table(("", "", "value", "95 % interval"), rows)
     counts = _counts(evaluation.verdicts)
     say(f"{evaluation.id}: {evaluation.problems_done} problems; {counts}")
+    if evaluation.HasField("episodes"):
+        mean = evaluation.episodes
+        seconds = mean.time.ToTimedelta().total_seconds()
+        say(
+            f"An episode, on average: {mean.turns:.1f} answers, {mean.tool_errors:.1f} tool errors,"
+            f" {mean.tokens:.0f} tokens, {seconds:.1f} s"
+        )
     if evaluation.failure.message:
         say(f"It ended {state_name(evaluation)}: {evaluation.failure.message}")
     if evaluation.spec.system:

@@ -1,5 +1,6 @@
 """PolicyHost over rollout-service."""
 
+import asyncio
 import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -13,10 +14,10 @@ from ratchet_environments import EnvironmentSpec
 from ratchet_environments.folders.folder import TaskFolder
 from ratchet_environments.folders.judging import Judged
 from ratchet_environments.workspaces import Workspaces
-from ratchet_episodes import Episode, harness_of, run
+from ratchet_episodes import Episode, harness_of, record, run
 from ratchet_kit.errors import DataLoss, FailedPrecondition, InvalidArgument, NotFound, RatchetError, Unavailable
 from ratchet_kit.logs import get_logger
-from ratchet_kit.work import Priority
+from ratchet_kit.work import Priority, surviving
 from ratchet_policies import (
     EngineShare,
     EngineUsage,
@@ -32,8 +33,8 @@ from ratchet_policies import (
     require_whole,
     unload,
 )
-from ratchet_sessions import record
 from ratchet_sessions.door import Seat
+from ratchet_sessions.record import as_text
 
 log = get_logger(__name__)
 
@@ -154,7 +155,7 @@ class _EnginePolicy:
         if episode.judged is None:
             await self._require_weights()
             raise Unavailable(episode.fault)
-        return _played(episode, episode.judged)
+        return replace(_played(episode, episode.judged), record=await _kept(folder, episode))
 
     async def _require_weights(self) -> None:
         """Raises NotFound, FailedPrecondition where the policy is gone or holds others."""
@@ -174,13 +175,21 @@ def _played(episode: Episode, judged: Judged) -> Played:
         judged.passed,
         judged.reason,
         judged.forgeable,
-        record.as_text(episode.session),
+        as_text(episode.session),
         len(calls),
         sum(len(call.token_ids) for call in calls),
         ended.cpu_time.ToTimedelta(),
         ended.wall_time.ToTimedelta(),
         _LIMITS.get(ended.end, ""),
+        record.tool_errors(episode.session),
     )
+
+
+async def _kept(folder: TaskFolder, episode: Episode) -> bytes:
+    """Empty where it can't be made: the verdict stands without it."""
+    with surviving("episode.record", task=folder.name):
+        return await asyncio.to_thread(lambda: record.pack(record.to_json(record.record_of(folder, episode))))
+    return b""
 
 
 def _name(holder: str) -> str:

@@ -11,7 +11,7 @@ from sqlalchemy import Row
 from eval_service.adapters.tables import evaluations
 from eval_service.domain.evaluation import Added, Evaluation, Pace, References, ResolvedModel, State
 from eval_service.domain.sample import FailureClass, Judgement, ProblemKey, Sample, SampleKey
-from eval_service.domain.score import BenchmarkScore, Exclusion, Facts, PassAtK, Score, Slice
+from eval_service.domain.score import BenchmarkScore, EpisodeMeans, Exclusion, Facts, PassAtK, Score, Slice
 from eval_service.domain.spec import EvaluationSpec, Form, ProblemSetRef, Prompting, RewardJudge, SuiteEntry
 from ratchet_environments import EnvironmentSpec
 from ratchet_environments.failures import FailedTest
@@ -101,6 +101,8 @@ def sample_row(evaluation_id: str, sample: Sample) -> dict[str, Any]:
         "policy_id": sample.policy_id,
         "is_program": sample.is_program,
         "generation_seconds": _seconds(sample.generation_time),
+        "tool_errors": sample.tool_errors,
+        "record": sample.record or None,
         **judgement_row(sample),
     }
 
@@ -113,6 +115,7 @@ def judgement_row(sample: Sample) -> dict[str, Any]:
         "request": sample.request or None,
         "tokens": sample.tokens,
         "truncated": sample.truncated,
+        "turns": sample.turns,
         "verdict": judgement.verdict,
         "tests_passed": judgement.tests_passed,
         "tests_total": judgement.tests_total,
@@ -149,6 +152,9 @@ def to_sample(row: Row[Any]) -> Sample:
         truncated=row.truncated,
         generation_time=_timedelta(row.generation_seconds),
         judgement=judgement if row.verdict else None,
+        turns=row.turns,
+        tool_errors=row.tool_errors,
+        recorded=row.recorded,
     )
 
 
@@ -213,7 +219,9 @@ def _model(kind: str, text: str) -> AnyModel:
 
 
 def _score(record: Mapping[str, Any]) -> Score:
-    return Score(_passes(record["pass_at_k"]), tuple(_benchmark(one) for one in record["benchmarks"]))
+    means = record.get("episodes")
+    benchmarks = tuple(_benchmark(one) for one in record["benchmarks"])
+    return Score(_passes(record["pass_at_k"]), benchmarks, EpisodeMeans(**means) if means else None)
 
 
 def _benchmark(record: Mapping[str, Any]) -> BenchmarkScore:

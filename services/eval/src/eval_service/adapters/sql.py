@@ -1,6 +1,7 @@
 """EvaluationStore on SQLite and PostgreSQL."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -24,7 +25,7 @@ from eval_service.domain.measurement import Measurement
 from eval_service.domain.parallel import parts
 from eval_service.domain.ports import EvaluationFilter, SampleFilter, Sound
 from eval_service.domain.sample import ProblemKey, Sample, SampleKey
-from eval_service.domain.score import Count, Facts
+from eval_service.domain.score import Count, EpisodeMeans, Facts
 from ratchet_kit.errors import NotFound
 from ratchet_kit.idempotency import Request
 from ratchet_kit.projects import is_seen
@@ -33,6 +34,11 @@ from ratchet_kit.text import storable
 
 _IN_A_QUERY = 500
 """Values that go together."""
+_READ = (
+    *(column for column in samples.c if column.name != "record"),
+    samples.c.record.is_not(None).label("recorded"),
+)
+"""All of a sample but its record."""
 
 
 class SqlEvaluationStore:
@@ -113,7 +119,7 @@ class SqlEvaluationStore:
                 await connection.execute(
                     update(samples)
                     .where(samples.c.evaluation_id == id)
-                    .values(completion="", detail="", failed_tests=[], request=None)
+                    .values(completion="", detail="", failed_tests=[], request=None, record=None)
                 )
                 await connection.execute(update(evaluations).where(evaluations.c.id == id).values(has_texts=False))
         return len(ids)
@@ -198,15 +204,32 @@ class SqlEvaluationStore:
             (samples.c.benchmark, only.benchmark),
             (samples.c.problem_id, only.problem_id),
             (samples.c.verdict, only.verdict),
+            (samples.c.failure, only.failure),
         ):
             if value:
                 query = query.where(column == value)
         return await self._database.readable(query, to_sample, limit)
 
+    async def sample(self, id: str, key: SampleKey) -> Sample:
+        query = select(*_READ, samples.c.record).where(samples.c.evaluation_id == id, samples.c.verdict != "")
+        place = (samples.c.benchmark == key.benchmark, samples.c.problem_id == key.problem_id)
+        row = await self._database.first(query.where(*place, samples.c.index == key.index))
+        if row is None:
+            raise NotFound(f"evaluation {id!r} has no sample {key.problem_id}:{key.index} of {key.benchmark!r}")
+        return replace(to_sample(row), record=row.record or b"")
+
+    async def means(self, id: str) -> EpisodeMeans | None:
+        names = ("turns", "tool_errors", "tokens", "generation_seconds")
+        columns = [func.avg(samples.c[name]).label(name) for name in names]
+        row = await self._database.first(select(*columns).where(samples.c.evaluation_id == id))
+        if row is None or row.turns is None:
+            return None
+        return EpisodeMeans(*(float(row._mapping[name] or 0.0) for name in names))
+
     async def drawn(self, requests: Sequence[str]) -> Mapping[str, Sample]:
         found: dict[str, Sample] = {}
         for some in parts(requests, _IN_A_QUERY):
-            query = select(samples).where(samples.c.request.in_(some))
+            query = select(*_READ).where(samples.c.request.in_(some))
             rows = await self._database.rows(query)
             found |= {row.request: to_sample(row) for row in rows if is_seen(row.evaluation_id)}
         return found
@@ -229,7 +252,7 @@ class SqlEvaluationStore:
 
 def _by_key(id: str, after: SampleKey | None) -> Select[Any]:
     columns = (samples.c.benchmark, samples.c.problem_id, samples.c.index)
-    query = select(samples).where(samples.c.evaluation_id == id).order_by(*columns)
+    query = select(*_READ).where(samples.c.evaluation_id == id).order_by(*columns)
     if after is not None:
         query = query.where(tuple_(*columns) > (after.benchmark, after.problem_id, after.index))
     return query

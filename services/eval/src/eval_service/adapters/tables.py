@@ -1,6 +1,20 @@
 """The tables of eval-service. Prefixed, since services may share a database."""
 
-from sqlalchemy import JSON, Boolean, Column, Float, ForeignKey, Index, Integer, MetaData, String, Table, Text, true
+from sqlalchemy import (
+    JSON,
+    Boolean,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    true,
+)
 
 from ratchet_kit.sql import UtcDateTime, hold_columns, request_columns
 
@@ -102,6 +116,11 @@ samples = Table(
     # The tests that failed as people are shown them, and how many held-out ones did.
     Column("failed_tests", JSON, nullable=False, server_default="[]"),
     Column("held_out_failed", Integer, nullable=False, server_default="0"),
+    Column("turns", Integer, nullable=False, server_default="0"),
+    Column("tool_errors", Integer, nullable=False, server_default="0"),
+    # Of an episode, packed and bounded (ratchet_episodes.record): written with the row, read by itself, and the last
+    # column, so that no other waits for it.
+    Column("record", LargeBinary),
     # What progress and scores are counted from, without a look at the rows.
     Index("ix_eval_samples_counts", "evaluation_id", "benchmark", "problem_id", "verdict", "failure", "forgeable"),
     Index("ix_eval_samples_request", "request"),

@@ -254,6 +254,19 @@ class Evaluations:
 
         return await fetch_page(fetch, lambda sample: list(astuple(sample.key)), (str, str, int), size, token)
 
+    async def episode(self, id: str, benchmark: str, problem_id: str, index: int) -> Sample:
+        """With its record. Raises NotFound; FailedPrecondition where none is kept."""
+        spec = (await self._store.get(id)).spec
+        sample = await self._store.sample(id, SampleKey(benchmark or spec.names[0], problem_id, index))
+        if spec.kind is not Kind.FOLDERS:
+            raise FailedPrecondition(f"evaluation {id} has no episodes of task folders: look at its samples instead")
+        if not sample.record:
+            raise FailedPrecondition(
+                f"the record of {problem_id}:{index} is not kept: records go with the texts of old evaluations "
+                "(RATCHET_EVAL_KEEP_TEXTS), and those of before 2026-11-30 have none; evaluate again for new ones"
+            )
+        return sample
+
     async def problem(self, id: str, benchmark: str, problem_id: str) -> Shown:
         """One of those that it measures. Raises NotFound; FailedPrecondition where its set is not here any more, or is
         another by now."""

@@ -10,7 +10,7 @@ from eval_service.domain.evaluation import Evaluation, ResolvedModel, State
 from eval_service.domain.measurement import Measurement
 from eval_service.domain.pair import Pair
 from eval_service.domain.sample import ProblemKey, Sample, SampleKey
-from eval_service.domain.score import Count, Facts
+from eval_service.domain.score import Count, EpisodeMeans, Facts
 from eval_service.domain.spec import Form, Kind, ProblemSetRef
 from ratchet_environments import EnvironmentSpec, Limits
 from ratchet_environments.folders.folder import TaskFolder
@@ -28,6 +28,7 @@ class SampleFilter:
     benchmark: str = ""
     problem_id: str = ""
     verdict: str = ""
+    failure: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +96,8 @@ class EvaluationStore(Protocol):
         ...
 
     async def forget_texts(self, before: datetime) -> int:
-        """Of evaluations that ended before then: their samples stay without completions and details. How many had
-        some."""
+        """Removes completions, details and records from the samples of evaluations that ended before then. Returns how
+        many evaluations had some."""
         ...
 
     async def add_problems(self, id: str, facts: Sequence[Facts]) -> None:
@@ -138,6 +139,14 @@ class EvaluationStore(Protocol):
         self, id: str, limit: int, after: SampleKey | None, only: SampleFilter = SampleFilter()
     ) -> Sequence[Sample]:
         """Judged ones, in the order of their keys."""
+        ...
+
+    async def sample(self, id: str, key: SampleKey) -> Sample:
+        """A judged one, with the record of its episode. Raises NotFound."""
+        ...
+
+    async def means(self, id: str) -> EpisodeMeans | None:
+        """Means of its samples; None without samples."""
         ...
 
     async def drawn(self, requests: Sequence[str]) -> Mapping[str, Sample]:
@@ -287,6 +296,9 @@ class Played:
     wall_time: timedelta
     limit: str = ""
     """Verdict of the limit that ended the harness: "TIME_LIMIT"; empty where it ended by itself."""
+    tool_errors: int = 0
+    record: bytes = b""
+    """Packed by `ratchet_episodes.record`; empty where it could not be made."""
 
 
 class LoadedPolicy(Protocol):

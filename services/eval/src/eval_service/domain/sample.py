@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from enum import StrEnum
 
@@ -96,11 +96,26 @@ class Sample:
     generation_time: timedelta | None = None
     judgement: Judgement | None = None
     """None until it was judged."""
+    turns: int = 0
+    """Answers of the model; 0 where it was imported, or drawn before they were counted."""
+    tool_errors: int = 0
+    """See `ratchet_episodes.record.tool_errors`."""
+    recorded: bool = False
+    """The record of its episode is kept."""
+    record: bytes = field(default=b"", repr=False)
+    """Packed by `ratchet_episodes.record`: on its way to the store, and as `EvaluationStore.sample` reads it."""
 
     def replied(self, completion: str, tokens: int, truncated: bool) -> "Sample":
         """With a later answer of its episode in the place of the one before. Nobody who asks for the first one is given
         it."""
-        return replace(self, completion=completion, tokens=self.tokens + tokens, truncated=truncated, request="")
+        return replace(
+            self,
+            completion=completion,
+            tokens=self.tokens + tokens,
+            truncated=truncated,
+            request="",
+            turns=self.turns + 1,
+        )
 
     def judged(self, judgement: Judgement) -> "Sample":
         return replace(self, judgement=judgement)
@@ -108,7 +123,7 @@ class Sample:
     def without_texts(self) -> "Sample":
         """What stays when it is old."""
         judgement = replace(self.judgement, detail="", failed_tests=()) if self.judgement else None
-        return replace(self, completion="", request="", judgement=judgement)
+        return replace(self, completion="", request="", judgement=judgement, recorded=False, record=b"")
 
     def again(self, key: SampleKey) -> "Sample":
         """The same completion in another place: another evaluation asked for it, or another set has the problem."""

@@ -85,10 +85,22 @@ class BenchmarkScore:
 
 
 @dataclass(frozen=True, slots=True)
+class EpisodeMeans:
+    """Means of one episode of a task folder."""
+
+    turns: float
+    tool_errors: float
+    tokens: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Score:
     pass_at_k: tuple[PassAtK, ...]
     """The sets' weighted mean; empty while one has no problem with as many samples."""
     benchmarks: tuple[BenchmarkScore, ...]
+    episodes: EpisodeMeans | None = None
+    """None until all are judged, and where samples are no episodes of task folders."""
 
     @property
     def problems_done(self) -> int:

@@ -7,6 +7,7 @@ from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
+from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
@@ -532,6 +533,7 @@ class Evaluation(_message.Message):
     USAGE_FIELD_NUMBER: _builtins.int
     ACTOR_FIELD_NUMBER: _builtins.int
     FORECAST_FIELD_NUMBER: _builtins.int
+    EPISODES_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     state: Global___Evaluation.State.ValueType
     policy_id: _builtins.str
@@ -601,6 +603,10 @@ class Evaluation(_message.Message):
         succeeded; cost at the operator's prices. Absent before the first one has, and for imported samples.
         """
 
+    @_builtins.property
+    def episodes(self) -> Global___EpisodeMeans:
+        """Means over its episodes, once it has SUCCEEDED. Absent where samples are no episodes of task folders."""
+
     def __init__(
         self,
         *,
@@ -630,14 +636,48 @@ class Evaluation(_message.Message):
         usage: _usage_pb2.Usage | None = ...,
         actor: _builtins.str = ...,
         forecast: _usage_pb2.Usage | None = ...,
+        episodes: Global___EpisodeMeans | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "end_time", b"end_time", "expected_end_time", b"expected_end_time", "failure", b"failure", "forecast", b"forecast", "spec", b"spec", "start_time", b"start_time", "usage", b"usage", "version", b"version"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "end_time", b"end_time", "episodes", b"episodes", "expected_end_time", b"expected_end_time", "failure", b"failure", "forecast", b"forecast", "spec", b"spec", "start_time", b"start_time", "usage", b"usage", "version", b"version"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "benchmarks", b"benchmarks", "create_time", b"create_time", "end_time", b"end_time", "expected_end_time", b"expected_end_time", "failure", b"failure", "forecast", b"forecast", "forgeable_passes", b"forgeable_passes", "id", b"id", "notices", b"notices", "pass_at_k", b"pass_at_k", "policy_id", b"policy_id", "problems_done", b"problems_done", "problems_total", b"problems_total", "references_done", b"references_done", "references_total", b"references_total", "samples_done", b"samples_done", "samples_total", b"samples_total", "settings_id", b"settings_id", "spec", b"spec", "start_time", b"start_time", "state", b"state", "usage", b"usage", "verdicts", b"verdicts", "version", b"version", "waits_for", b"waits_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "benchmarks", b"benchmarks", "create_time", b"create_time", "end_time", b"end_time", "episodes", b"episodes", "expected_end_time", b"expected_end_time", "failure", b"failure", "forecast", b"forecast", "forgeable_passes", b"forgeable_passes", "id", b"id", "notices", b"notices", "pass_at_k", b"pass_at_k", "policy_id", b"policy_id", "problems_done", b"problems_done", "problems_total", b"problems_total", "references_done", b"references_done", "references_total", b"references_total", "samples_done", b"samples_done", "samples_total", b"samples_total", "settings_id", b"settings_id", "spec", b"spec", "start_time", b"start_time", "state", b"state", "usage", b"usage", "verdicts", b"verdicts", "version", b"version", "waits_for", b"waits_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Evaluation: _TypeAlias = Evaluation  # noqa: Y015
+
+@_typing.final
+class EpisodeMeans(_message.Message):
+    """Means of one episode."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TURNS_FIELD_NUMBER: _builtins.int
+    TOOL_ERRORS_FIELD_NUMBER: _builtins.int
+    TOKENS_FIELD_NUMBER: _builtins.int
+    TIME_FIELD_NUMBER: _builtins.int
+    turns: _builtins.float
+    """Answers of the model."""
+    tool_errors: _builtins.float
+    tokens: _builtins.float
+    """Sampled tokens."""
+    @_builtins.property
+    def time(self) -> _duration_pb2.Duration: ...
+    def __init__(
+        self,
+        *,
+        turns: _builtins.float = ...,
+        tool_errors: _builtins.float = ...,
+        tokens: _builtins.float = ...,
+        time: _duration_pb2.Duration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["time", b"time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["time", b"time", "tokens", b"tokens", "tool_errors", b"tool_errors", "turns", b"turns"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EpisodeMeans: _TypeAlias = EpisodeMeans  # noqa: Y015
 
 @_typing.final
 class Sample(_message.Message):
@@ -661,6 +701,9 @@ class Sample(_message.Message):
     IS_PROGRAM_FIELD_NUMBER: _builtins.int
     FAILED_TESTS_FIELD_NUMBER: _builtins.int
     HELD_OUT_FAILED_FIELD_NUMBER: _builtins.int
+    TURNS_FIELD_NUMBER: _builtins.int
+    TOOL_ERRORS_FIELD_NUMBER: _builtins.int
+    RECORDED_FIELD_NUMBER: _builtins.int
     problem_id: _builtins.str
     index: _builtins.int
     """From 0, among the samples of one problem."""
@@ -683,8 +726,16 @@ class Sample(_message.Message):
     """It was imported as a whole program, `completion`, and judged as it is."""
     held_out_failed: _builtins.int
     """Number of held-out tests that failed; nothing else of them is kept."""
+    turns: _builtins.int
+    """Answers of the model; 0 where the sample was imported, or drawn before they were counted."""
+    tool_errors: _builtins.int
+    """Results of tools that begin with "error:", of an episode of a task folder."""
+    recorded: _builtins.bool
+    """GetEpisode has the record of its episode."""
     @_builtins.property
-    def generation_time(self) -> _duration_pb2.Duration: ...
+    def generation_time(self) -> _duration_pb2.Duration:
+        """Time of the first answer; of an episode of a task folder, that of its command."""
+
     @_builtins.property
     def cpu_time(self) -> _duration_pb2.Duration:
         """CPU time of the program with all its tests."""
@@ -714,10 +765,13 @@ class Sample(_message.Message):
         is_program: _builtins.bool = ...,
         failed_tests: _abc.Iterable[_verdict_pb2.ShownTest] | None = ...,
         held_out_failed: _builtins.int = ...,
+        turns: _builtins.int = ...,
+        tool_errors: _builtins.int = ...,
+        recorded: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["cpu_time", b"cpu_time", "generation_time", b"generation_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["benchmark", b"benchmark", "completion", b"completion", "cpu_time", b"cpu_time", "detail", b"detail", "failed_tests", b"failed_tests", "failure", b"failure", "forgeable", b"forgeable", "generation_time", b"generation_time", "held_out_failed", b"held_out_failed", "index", b"index", "is_program", b"is_program", "policy_id", b"policy_id", "problem_id", b"problem_id", "tests_passed", b"tests_passed", "tests_total", b"tests_total", "tokens", b"tokens", "truncated", b"truncated", "verdict", b"verdict"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["benchmark", b"benchmark", "completion", b"completion", "cpu_time", b"cpu_time", "detail", b"detail", "failed_tests", b"failed_tests", "failure", b"failure", "forgeable", b"forgeable", "generation_time", b"generation_time", "held_out_failed", b"held_out_failed", "index", b"index", "is_program", b"is_program", "policy_id", b"policy_id", "problem_id", b"problem_id", "recorded", b"recorded", "tests_passed", b"tests_passed", "tests_total", b"tests_total", "tokens", b"tokens", "tool_errors", b"tool_errors", "truncated", b"truncated", "turns", b"turns", "verdict", b"verdict"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1089,6 +1143,7 @@ class ListSamplesRequest(_message.Message):
     BENCHMARK_FIELD_NUMBER: _builtins.int
     PROBLEM_ID_FIELD_NUMBER: _builtins.int
     VERDICT_FIELD_NUMBER: _builtins.int
+    FAILURE_FIELD_NUMBER: _builtins.int
     evaluation_id: _builtins.str
     page_size: _builtins.int
     page_token: _builtins.str
@@ -1096,6 +1151,8 @@ class ListSamplesRequest(_message.Message):
     """Only samples of this set, of this problem, with this verdict."""
     problem_id: _builtins.str
     verdict: _verdict_pb2.Verdict.ValueType
+    failure: Global___FailureClass.ValueType
+    """Only samples that did not pass for this reason, when set."""
     def __init__(
         self,
         *,
@@ -1105,10 +1162,11 @@ class ListSamplesRequest(_message.Message):
         benchmark: _builtins.str = ...,
         problem_id: _builtins.str = ...,
         verdict: _verdict_pb2.Verdict.ValueType = ...,
+        failure: Global___FailureClass.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["benchmark", b"benchmark", "evaluation_id", b"evaluation_id", "page_size", b"page_size", "page_token", b"page_token", "problem_id", b"problem_id", "verdict", b"verdict"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["benchmark", b"benchmark", "evaluation_id", b"evaluation_id", "failure", b"failure", "page_size", b"page_size", "page_token", b"page_token", "problem_id", b"problem_id", "verdict", b"verdict"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1136,6 +1194,66 @@ class ListSamplesResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListSamplesResponse: _TypeAlias = ListSamplesResponse  # noqa: Y015
+
+@_typing.final
+class GetEpisodeRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EVALUATION_ID_FIELD_NUMBER: _builtins.int
+    BENCHMARK_FIELD_NUMBER: _builtins.int
+    PROBLEM_ID_FIELD_NUMBER: _builtins.int
+    INDEX_FIELD_NUMBER: _builtins.int
+    TOKENS_FIELD_NUMBER: _builtins.int
+    evaluation_id: _builtins.str
+    benchmark: _builtins.str
+    """Name of the problem's set; may be empty if there is one."""
+    problem_id: _builtins.str
+    index: _builtins.int
+    """From 0, among the episodes of one problem."""
+    tokens: _builtins.bool
+    """Brings token ids and log-probs as well."""
+    def __init__(
+        self,
+        *,
+        evaluation_id: _builtins.str = ...,
+        benchmark: _builtins.str = ...,
+        problem_id: _builtins.str = ...,
+        index: _builtins.int = ...,
+        tokens: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["benchmark", b"benchmark", "evaluation_id", b"evaluation_id", "index", b"index", "problem_id", b"problem_id", "tokens", b"tokens"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetEpisodeRequest: _TypeAlias = GetEpisodeRequest  # noqa: Y015
+
+@_typing.final
+class GetEpisodeResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SAMPLE_FIELD_NUMBER: _builtins.int
+    RECORD_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def sample(self) -> Global___Sample: ...
+    @_builtins.property
+    def record(self) -> _struct_pb2.Struct:
+        """Its form is in docs/tasks.md, "The record"."""
+
+    def __init__(
+        self,
+        *,
+        sample: Global___Sample | None = ...,
+        record: _struct_pb2.Struct | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["record", b"record", "sample", b"sample"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["record", b"record", "sample", b"sample"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetEpisodeResponse: _TypeAlias = GetEpisodeResponse  # noqa: Y015
 
 @_typing.final
 class GetMeasuredProblemRequest(_message.Message):

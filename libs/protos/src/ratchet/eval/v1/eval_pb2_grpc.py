@@ -70,6 +70,11 @@ class EvalServiceStub(object):
                 request_serializer=ratchet_dot_eval_dot_v1_dot_eval__pb2.ListSamplesRequest.SerializeToString,
                 response_deserializer=ratchet_dot_eval_dot_v1_dot_eval__pb2.ListSamplesResponse.FromString,
                 _registered_method=True)
+        self.GetEpisode = channel.unary_unary(
+                '/ratchet.eval.v1.EvalService/GetEpisode',
+                request_serializer=ratchet_dot_eval_dot_v1_dot_eval__pb2.GetEpisodeRequest.SerializeToString,
+                response_deserializer=ratchet_dot_eval_dot_v1_dot_eval__pb2.GetEpisodeResponse.FromString,
+                _registered_method=True)
         self.GetMeasuredProblem = channel.unary_unary(
                 '/ratchet.eval.v1.EvalService/GetMeasuredProblem',
                 request_serializer=ratchet_dot_eval_dot_v1_dot_eval__pb2.GetMeasuredProblemRequest.SerializeToString,
@@ -147,6 +152,15 @@ class EvalServiceServicer(object):
 
     def ListSamples(self, request, context):
         """The graded samples of an evaluation, by problem and index. NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetEpisode(self, request, context):
+        """The record of an episode, the sample of a task folder: what was said, how the command ended, the files that it
+        changed, the verdict with its reason. NOT_FOUND; FAILED_PRECONDITION for a sample that is no episode, or whose
+        record is not kept: records are forgotten with the texts of samples (RATCHET_EVAL_KEEP_TEXTS).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -232,6 +246,11 @@ def add_EvalServiceServicer_to_server(servicer, server):
                     servicer.ListSamples,
                     request_deserializer=ratchet_dot_eval_dot_v1_dot_eval__pb2.ListSamplesRequest.FromString,
                     response_serializer=ratchet_dot_eval_dot_v1_dot_eval__pb2.ListSamplesResponse.SerializeToString,
+            ),
+            'GetEpisode': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetEpisode,
+                    request_deserializer=ratchet_dot_eval_dot_v1_dot_eval__pb2.GetEpisodeRequest.FromString,
+                    response_serializer=ratchet_dot_eval_dot_v1_dot_eval__pb2.GetEpisodeResponse.SerializeToString,
             ),
             'GetMeasuredProblem': grpc.unary_unary_rpc_method_handler(
                     servicer.GetMeasuredProblem,
@@ -449,6 +468,33 @@ class EvalService(object):
             '/ratchet.eval.v1.EvalService/ListSamples',
             ratchet_dot_eval_dot_v1_dot_eval__pb2.ListSamplesRequest.SerializeToString,
             ratchet_dot_eval_dot_v1_dot_eval__pb2.ListSamplesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetEpisode(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ratchet.eval.v1.EvalService/GetEpisode',
+            ratchet_dot_eval_dot_v1_dot_eval__pb2.GetEpisodeRequest.SerializeToString,
+            ratchet_dot_eval_dot_v1_dot_eval__pb2.GetEpisodeResponse.FromString,
             options,
             channel_credentials,
             insecure,

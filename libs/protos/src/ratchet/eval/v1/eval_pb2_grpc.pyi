@@ -50,6 +50,11 @@ class EvalServiceStub:
     """The evaluation as it is, then at every change, until it has ended. NOT_FOUND."""
     ListSamples: _grpc.UnaryUnaryMultiCallable[_eval_pb2.ListSamplesRequest, _eval_pb2.ListSamplesResponse]
     """The graded samples of an evaluation, by problem and index. NOT_FOUND."""
+    GetEpisode: _grpc.UnaryUnaryMultiCallable[_eval_pb2.GetEpisodeRequest, _eval_pb2.GetEpisodeResponse]
+    """The record of an episode, the sample of a task folder: what was said, how the command ended, the files that it
+    changed, the verdict with its reason. NOT_FOUND; FAILED_PRECONDITION for a sample that is no episode, or whose
+    record is not kept: records are forgotten with the texts of samples (RATCHET_EVAL_KEEP_TEXTS).
+    """
     GetMeasuredProblem: _grpc.UnaryUnaryMultiCallable[_eval_pb2.GetMeasuredProblemRequest, _eval_pb2.GetMeasuredProblemResponse]
     """A problem as an evaluation puts it to a model. NOT_FOUND; FAILED_PRECONDITION if its set has changed since, or is
     not here any more.
@@ -96,6 +101,11 @@ class EvalServiceAsyncStub(EvalServiceStub):
     """The evaluation as it is, then at every change, until it has ended. NOT_FOUND."""
     ListSamples: _aio.UnaryUnaryMultiCallable[_eval_pb2.ListSamplesRequest, _eval_pb2.ListSamplesResponse]  # type: ignore[assignment]
     """The graded samples of an evaluation, by problem and index. NOT_FOUND."""
+    GetEpisode: _aio.UnaryUnaryMultiCallable[_eval_pb2.GetEpisodeRequest, _eval_pb2.GetEpisodeResponse]  # type: ignore[assignment]
+    """The record of an episode, the sample of a task folder: what was said, how the command ended, the files that it
+    changed, the verdict with its reason. NOT_FOUND; FAILED_PRECONDITION for a sample that is no episode, or whose
+    record is not kept: records are forgotten with the texts of samples (RATCHET_EVAL_KEEP_TEXTS).
+    """
     GetMeasuredProblem: _aio.UnaryUnaryMultiCallable[_eval_pb2.GetMeasuredProblemRequest, _eval_pb2.GetMeasuredProblemResponse]  # type: ignore[assignment]
     """A problem as an evaluation puts it to a model. NOT_FOUND; FAILED_PRECONDITION if its set has changed since, or is
     not here any more.
@@ -181,6 +191,17 @@ class EvalServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_eval_pb2.ListSamplesResponse, _abc.Awaitable[_eval_pb2.ListSamplesResponse]]:
         """The graded samples of an evaluation, by problem and index. NOT_FOUND."""
+
+    @_abc_1.abstractmethod
+    def GetEpisode(
+        self,
+        request: _eval_pb2.GetEpisodeRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_eval_pb2.GetEpisodeResponse, _abc.Awaitable[_eval_pb2.GetEpisodeResponse]]:
+        """The record of an episode, the sample of a task folder: what was said, how the command ended, the files that it
+        changed, the verdict with its reason. NOT_FOUND; FAILED_PRECONDITION for a sample that is no episode, or whose
+        record is not kept: records are forgotten with the texts of samples (RATCHET_EVAL_KEEP_TEXTS).
+        """
 
     @_abc_1.abstractmethod
     def GetMeasuredProblem(

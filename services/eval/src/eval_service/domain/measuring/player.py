@@ -49,6 +49,10 @@ class Player:
             tokens=played.tokens,
             generation_time=played.wall_time,
             judgement=judgement_of_episode(played),
+            turns=played.calls,
+            tool_errors=played.tool_errors,
+            recorded=bool(played.record),
+            record=played.record,
         )
 
     def judged(self, sample: Sample) -> tuple[Task, str]:

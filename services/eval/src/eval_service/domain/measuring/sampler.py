@@ -77,6 +77,7 @@ class Sampler:
             tokens=answer.tokens,
             truncated=answer.truncated,
             generation_time=taken,
+            turns=1,
         )
 
     async def reply(self, key: SampleKey, episode: Episode) -> Answer | None:

@@ -1,9 +1,11 @@
 """Stage 5 of 5: the score of an evaluation whose samples are judged."""
 
 import asyncio
+from dataclasses import replace
 
 from eval_service.domain.measuring.attempt import Attempt
 from eval_service.domain.score import Score, check_complete, score, tallies
+from eval_service.domain.spec import Kind
 
 
 async def final_score(attempt: Attempt) -> Score:
@@ -12,7 +14,10 @@ async def final_score(attempt: Attempt) -> Score:
         await _leave_out_unsolved(attempt)
     facts, counts = await attempt.facts(), await attempt.counts()
     check_complete(attempt.spec, facts, counts)
-    return await asyncio.to_thread(score, attempt.spec, facts, counts, ended=True)
+    found = await asyncio.to_thread(score, attempt.spec, facts, counts, ended=True)
+    if attempt.spec.kind is Kind.FOLDERS:
+        return replace(found, episodes=await attempt.store.means(attempt.id))
+    return found
 
 
 async def _leave_out_unsolved(attempt: Attempt) -> None:

@@ -128,7 +128,7 @@ async function answers(host, sides, before, after, problem, signal) {
       "div",
       { class: "pair" },
       both.map(({ samples }, place) => {
-        const shown = samples.map(sample);
+        const shown = samples.map((one) => sample(one, (place ? after : before).id));
         (shown[samples.findIndex((one) => passed(one) === won[place])] ?? shown[0])?.setAttribute("open", "");
         return section(`${place ? "Candidate" : "Baseline"}: ${measured(place ? after : before)}`, ...shown);
       }),

@@ -2,7 +2,22 @@
 
 import { get, list, post, remove } from "../api.js";
 import { el, empty, facts, number, problem, section, table } from "../dom.js";
-import { ago, between, clock, cost, count, expected, interval, model, short, used, version, word } from "../format.js";
+import {
+  ago,
+  between,
+  clock,
+  cost,
+  count,
+  expected,
+  interval,
+  model,
+  seconds,
+  short,
+  span,
+  used,
+  version,
+  word,
+} from "../format.js";
 import { field } from "../forms.js";
 import { later, live, refresh } from "../live.js";
 import { filters } from "./filters.js";
@@ -160,6 +175,7 @@ export async function evaluation({ host, parts: [id], signal }) {
         ["used", used(one.usage)],
         ["cost", cost(one.usage, one.spec.budget, Number(one.samples_done))],
         ["forgeable passes", Number(one.forgeable_passes) || ""],
+        ["an episode, on average", one.episodes ? means(one.episodes) : ""],
       ]),
       one.failure && problem({ message: one.failure.message }),
       scores(one),
@@ -177,6 +193,9 @@ export async function evaluation({ host, parts: [id], signal }) {
     ],
   );
 }
+
+const means = ({ turns, tool_errors, tokens, time }) =>
+  `${short(turns)} answers, ${short(tool_errors)} errors of tools, ${short(tokens)} tokens, ${span(seconds(time))}`;
 
 function scores(one) {
   const rows = one.benchmarks.flatMap((set) =>
@@ -205,7 +224,7 @@ function browse(host, id, signal) {
     (token) =>
       get(to("evaluations", id, "samples"), { page_size: 20, page_token: token, verdict: chosen.value }, signal),
     (one) => {
-      const node = sample(one);
+      const node = sample(one, id);
       node.addEventListener("toggle", () => later(node, () => problemOf(id, one, signal)), { once: true });
       return node;
     },

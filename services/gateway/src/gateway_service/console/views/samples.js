@@ -2,8 +2,9 @@
 
 import { get } from "../api.js";
 import { button, el, facts, problem, table, words } from "../dom.js";
-import { short, word } from "../format.js";
+import { seconds, short, span, word } from "../format.js";
 import { field, numeric, select } from "../forms.js";
+import { episode } from "./episode.js";
 import { hash, link, state, to } from "./parts.js";
 
 // In the order of the protos.
@@ -138,8 +139,8 @@ const failed = (one) => [
   one.held_out_failed > 0 && el("p", { class: "note" }, `Held-out tests that failed: ${one.held_out_failed}.`),
 ];
 
-// One of an evaluation.
-export const measured = (one) =>
+// One of an evaluation, named by its id.
+export const measured = (one, evaluation) =>
   el(
     "details",
     {},
@@ -149,12 +150,15 @@ export const measured = (one) =>
       one.problem_id,
       ` #${one.index} `,
       state(one.verdict, "VERDICT_"),
-      ` ${one.tests_passed} of ${one.tests_total} tests`,
+      one.recorded ? played(one) : ` ${one.tests_passed} of ${one.tests_total} tests`,
     ),
     one.detail && el("p", { class: "note" }, one.detail),
     failed(one),
-    el("pre", {}, el("code", {}, one.completion)),
+    one.recorded ? episode(evaluation, one) : el("pre", {}, el("code", {}, one.completion)),
   );
+
+const played = ({ turns, tool_errors, generation_time }) =>
+  ` answers: ${turns}${tool_errors ? `, errors of tools: ${tool_errors}` : ""}, ${span(seconds(generation_time))}`;
 
 // Its problem, as it was put to the model.
 export async function problemOf(evaluation, { problem_id, benchmark }, signal) {

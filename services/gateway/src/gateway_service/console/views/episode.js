@@ -1,0 +1,45 @@
+// An episode of a task folder: what was said step by step, how its command ended, the files that it changed, the verdict.
+
+import { get } from "../api.js";
+import { el, facts } from "../dom.js";
+import { later } from "../live.js";
+import { to } from "./parts.js";
+
+const code = (text) => text && el("pre", {}, el("code", {}, text));
+const step = (heading, ...texts) => [el("h4", {}, heading), texts.map(code)];
+
+// Loaded when it is opened: a record may be long.
+export function episode(evaluation, { problem_id, benchmark, index }) {
+  const node = el("details", { class: "episode" }, el("summary", {}, "Episode, step by step"));
+  const load = () => get(to("evaluations", evaluation, "episode"), { problem_id, benchmark, index });
+  node.addEventListener("toggle", () => later(node, async () => drawn((await load()).record)), { once: true });
+  return node;
+}
+
+function drawn({ session, ended, changes, verdict, left_out }) {
+  return el(
+    "div",
+    {},
+    facts([
+      ["ended", `${ended.how}, after ${ended.wall_seconds.toFixed(1)} s`],
+      ["left out", left_out.join(", ")],
+    ]),
+    session.calls.map(called),
+    session.failed.map((one) => step("a call without an answer", one.reason)),
+    ended.stdout && step("the command's output", ended.stdout),
+    ended.stderr && step("the command's errors", ended.stderr),
+    changes.length
+      ? changes.map((one) => step(`${one.kind}: ${one.path}`, one.diff || one.note))
+      : step("no file changed"),
+    step(verdict ? `the judge: ${verdict.reason}` : "not judged", verdict?.output),
+  );
+}
+
+const called = (call) => [
+  call.branch && call.index > 0 && step(`branch: ${call.branch.reason}`),
+  call.messages.map((message) => said(message.role, message)),
+  said(`answer ${call.index + 1}: ${call.finish_reason}`, call.answer),
+];
+
+const said = (heading, { content, tool_calls }) =>
+  step(heading, content, ...tool_calls.map((one) => `${one.name} ${one.arguments}`));
