@@ -137,6 +137,14 @@ def test_a_run_learns_from_episodes_of_a_harness(platform: Platform, tmp_path: P
     assert {one["turns"] for one in found} == {3}
     assert all("the program rewrote what was said" in one["completion"] for one in found)
     assert len({one["policy_id"] for one in found}) == 2
+    traced = platform.ratchet("trace", run["id"], found[0]["id"])
+    assert traced.returncode == 0, traced.stderr
+    for said in ("Write f.", "branch: rewritten", f"reward {found[0].get('reward', 0):.4g} (tests_passed"):
+        assert said in traced.stdout, traced.stdout
+    whole = platform.ratchet("trace", run["id"], found[0]["id"], "--tokens", "--json")
+    kept = record.from_json(json.loads(whole.stdout))
+    assert {call.policy_id for call in kept.session.calls} == {found[0]["policy_id"]}
+    assert len(list(kept.session.paths())) == 2
     refused = platform.ratchet("train", "--model", "starter", "--problems", "sums", "--steps", "1", "--", "true")
     assert (refused.returncode, "no data set of task folders" in refused.stderr) == (1, True), refused.stderr
 

@@ -252,10 +252,11 @@ class MemorySamples:
     async def steps(self, id: RunId) -> Sequence[int]:
         return list({one.step for one in self.samples})
 
-    async def of_step(self, id: RunId, step: int, wanted: Wanted) -> Sequence[Sample]:
+    async def of_step(self, id: RunId, step: int, wanted: Wanted, *, records: bool = False) -> Sequence[Sample]:
         self.looked_at.append(step)
-        found = [one for one in self.samples if one.step == step]
-        return [one for one in found if wanted.takes(one.problem_id, one.verdict, one.reward)]
+        there = [one for one in self.samples if one.step == step]
+        found = [one for one in there if wanted.takes(one.problem_id, one.verdict, one.reward, one.place, one.index)]
+        return found if records else [replace(one, record=b"") for one in found]
 
     async def with_samples(self) -> Sequence[RunId]:
         return sorted(self.runs)

@@ -83,6 +83,13 @@ class Runs(Resource[S]):
         return listing(request, pb.ListTrainingSamplesResponse, lambda reply: reply.samples)
 
     @unary
+    def episode(self, run_id: str, sample_id: str, *, tokens: bool = False) -> Call[pb.GetTrainingSampleResponse]:
+        """A sample with the record of its episode, whose form `ratchet_episodes.record` reads. `tokens`: with token ids
+        and log-probs."""
+        request = pb.GetTrainingSampleRequest(run_id=run_id, id=sample_id, record=True, tokens=tokens)
+        return call(request, pb.GetTrainingSampleResponse, lambda reply: reply)
+
+    @unary
     def sample(self, run_id: str, sample_id: str) -> Call[pb.TrainingSample]:
         """`sample_id`: "40-3-1"."""
         return call(

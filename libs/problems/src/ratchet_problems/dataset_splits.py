@@ -14,8 +14,8 @@ def chosen(ref: DatasetRef, dataset: pb.Dataset, *, pairs: bool = False, folders
         raise FailedPrecondition(f"{version} holds the rows of a public benchmark: name it {dataset.name}")
     if dataset.card.folders and not folders:
         raise FailedPrecondition(
-            f"{version} holds task folders, which programs work on that call the model: name the environment tools, or a "
-            "command after -- (docs/tasks.md)"
+            f"{version} holds task folders, which programs work on that call the model: name the environment tools, or "
+            "a command after -- (docs/tasks.md)"
         )
     if folders and not dataset.card.folders:
         raise FailedPrecondition(f"{version} holds no task folders")

@@ -6,12 +6,14 @@ Enums go by name: ALGORITHM_GRPO is "grpo", and the other way round.
 from dataclasses import asdict, replace
 from typing import Any
 
+from google.protobuf import json_format
 from google.protobuf.descriptor import EnumDescriptor
 
 from ratchet.common.v1 import priority_pb2, problem_pb2, verdict_pb2
 from ratchet.trainer.v1 import job_report_pb2
 from ratchet.trainer.v1 import trainer_pb2 as pb
 from ratchet_environments import convert as environments
+from ratchet_episodes import record
 from ratchet_kit import refs
 from ratchet_kit.errors import Failure
 from ratchet_kit.faults import Faults
@@ -395,7 +397,17 @@ def sample_to_proto(sample: Sample) -> pb.TrainingSample:
         turns=sample.turns,
         staleness=sample.staleness,
         attempt=sample.attempt,
+        recorded=sample.recorded,
     )
+
+
+def with_record(sample: Sample, *, tokens: bool) -> pb.GetTrainingSampleResponse:
+    """Takes a while with many tokens."""
+    found = pb.GetTrainingSampleResponse(sample=sample_to_proto(sample))
+    if sample.record:
+        kept = record.unpack(sample.record)
+        json_format.ParseDict(kept if tokens else record.without_tokens(kept), found.record)
+    return found
 
 
 def files_to_proto(page: Page[RunFile]) -> pb.ListRunFilesResponse:

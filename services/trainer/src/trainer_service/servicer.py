@@ -1,5 +1,6 @@
 """gRPC in: unpack, call, pack."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 
@@ -80,8 +81,8 @@ class TrainerServicer(trainer_pb2_grpc.TrainerServiceServicer):
     async def GetTrainingSample(
         self, request: pb.GetTrainingSampleRequest, context: Context
     ) -> pb.GetTrainingSampleResponse:
-        sample = await self._samples.get(RunId(request.run_id), request.id)
-        return pb.GetTrainingSampleResponse(sample=convert.sample_to_proto(sample))
+        sample = await self._samples.get(RunId(request.run_id), request.id, record=request.record or request.tokens)
+        return await asyncio.to_thread(convert.with_record, sample, tokens=request.tokens)
 
     async def ListRunFiles(self, request: pb.ListRunFilesRequest, context: Context) -> pb.ListRunFilesResponse:
         page = await self._runs.files(RunId(request.run_id), request.page_size, request.page_token)

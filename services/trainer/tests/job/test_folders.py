@@ -14,7 +14,7 @@ from ratchet_environments.folders.sets import TaskSet
 from ratchet_environments.folders.tree import File
 from ratchet_environments.own import Sample
 from ratchet_environments.workspaces import Workspaces
-from ratchet_episodes import Harness
+from ratchet_episodes import Harness, record
 from ratchet_kit.errors import DataLoss, InvalidArgument, RatchetError, Unavailable
 from ratchet_policies import Begun, Completion, FinishReason, Generation, Sampling, Tool, Tools, joined
 from ratchet_problems import Message
@@ -108,6 +108,9 @@ async def test_an_episode_is_learned_from_by_its_sampled_tokens_and_its_tasks_re
     drawn = engine.samples[:2]
     assert tuple(way.prompt) == drawn[0].prompt_ids
     assert sample.played.answers == [list(one.token_ids) for one in drawn]
+    kept = record.from_json(record.unpack(sample.played.kept()))
+    assert [path.ids for path in kept.session.paths()] == [(*way.prompt, *way.tokens)]
+    assert (kept.verdict.reward if kept.verdict else None, kept.ended.how) == (1.0, "status 0")
     assert [way.log_probs[place] for place, learned in enumerate(way.mask) if learned] == [
         log_prob for one in drawn for log_prob in one.log_probs
     ]

@@ -1,13 +1,16 @@
 """Samples of runs: found by step, problem, verdict and reward; kept in the artifact store."""
 
+import io
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
-from ratchet_kit.errors import DataLoss, InvalidArgument, NotFound
+from ratchet_kit.errors import DataLoss, FailedPrecondition, InvalidArgument, NotFound
 from ratchet_kit.storage import Folder
+from ratchet_problems import tables
 from trainer_service.adapters.samples import FsspecSamples
 from trainer_service.domain.run.run import RunId
 from trainer_service.domain.run.sample import SampleId, Wanted
@@ -68,6 +71,15 @@ async def test_one_is_shown_by_its_id(samples: Samples, run: Any) -> None:
         await samples.page(run.id, Wanted(), 0, "bm9uZQ")
 
 
+async def test_the_record_of_an_episode_comes_where_it_is_asked_for(trainer: Any, run: Any) -> None:
+    trainer.samples.samples = [row(3, 0, 0), row(3, 0, 1, recorded=True, record=b"kept")]
+    samples = Samples(trainer.store, trainer.samples)
+    assert (await samples.get(run.id, "3-0-1")).record == b""
+    assert (await samples.get(run.id, "3-0-1", record=True)).record == b"kept"
+    with pytest.raises(FailedPrecondition, match=r"sample 3-0-0 of run .* has no record"):
+        await samples.get(run.id, "3-0-0", record=True)
+
+
 async def test_they_go_with_their_run(trainer: Any, run: Any) -> None:
     trainer.samples.runs = {run.id}
     await trainer.runs.cancel(run.id)
@@ -82,7 +94,19 @@ async def test_what_is_written_is_read(tmp_path: Path) -> None:
         assert sample_files.read(file, Wanted()) == rows
         assert sample_files.read(file, Wanted(verdict="PASSED")) == rows[1:]
         assert sample_files.read(file, Wanted(below=0.0)) == []
+        assert sample_files.read(file, Wanted(id=SampleId(1, 1, 0))) == rows[1:]
     assert [sample_files.step_of(name) for name in ("step-000001.parquet", "step-1.json")] == [1, None]
+
+
+def test_records_are_read_where_they_are_asked_for_and_tables_of_before_have_none() -> None:
+    rows = [row(), row(index=1, recorded=True, record=b"kept")]
+    table = io.BytesIO(sample_files.write(rows))
+    assert [(one.recorded, one.record) for one in sample_files.read(table, Wanted())] == [(False, b""), (True, b"")]
+    assert sample_files.read(table, Wanted(), records=True) == rows
+    _, parquet = tables.arrow()
+    older = io.BytesIO()
+    parquet.write_table(parquet.read_table(table).drop_columns(["recorded", "record"]), older)
+    assert sample_files.read(older, Wanted(), records=True) == [rows[0], replace(rows[1], recorded=False, record=b"")]
 
 
 @pytest.fixture(params=["local", "memory", "none", pytest.param("s3", marks=pytest.mark.integration)])

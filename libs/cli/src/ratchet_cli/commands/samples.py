@@ -64,7 +64,7 @@ def list_samples(
 ) -> None:
     """List samples: of an evaluation by set, problem and index; of a run the newest step first, and the lowest reward
     first in a step."""
-    if _is_run(id):
+    if is_run(id):
         if benchmark or failure:
             raise CommandError("--benchmark and --failure are of evaluations: a run has one set, and verdicts.", code=2)
         with Client() as client:
@@ -108,7 +108,7 @@ def show_sample(
 ) -> None:
     """Show a sample whole: verdict and why, failed tests, prompt and completion; of a run also reward and stderr."""
     with Client() as client:
-        if not _is_run(id):
+        if not is_run(id):
             _show_measured(client, id, sample, as_json)
             return
         one = client.runs.sample(id, sample)
@@ -127,6 +127,7 @@ def show_sample(
             ("answers", one.turns),
             ("weights", one.policy_id),
             ("staleness", one.staleness),
+            *([("record", f"ratchet trace {id} {one.id}")] if one.recorded else []),
             *(("failed", run_words.failed(test)) for test in one.failed_tests),
             *([("held out", f"{one.held_out_failed} tests failed")] if one.held_out_failed else []),
             *([("detail", one.detail)] if one.detail else []),
@@ -250,7 +251,7 @@ def measure_difficulty(
     say(f"{len(found)} problems are in {out}, by difficulty {said}{left}")
 
 
-def _is_run(id: str) -> bool:
+def is_run(id: str) -> bool:
     return id.startswith("run_")
 
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from datetime import UTC
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 import typer
 from google.protobuf import json_format
@@ -12,6 +12,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from ratchet.common.v1 import verdict_pb2
 from ratchet.eval.v1 import eval_pb2 as pb
+from ratchet.trainer.v1 import trainer_pb2
 from ratchet_cli.commands import samples
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import JsonFlag, print_json, say
@@ -29,12 +30,15 @@ _STATUSES = {
     pb.Evaluation.STATE_CANCELLED: "cancelled",
 }
 """States in inspect_ai's words."""
+_Found: TypeAlias = pb.GetEpisodeResponse | trainer_pb2.GetTrainingSampleResponse
 
 
 def trace(
-    source: Annotated[str, typer.Argument(help="Id of an evaluation, or a file of `ratchet episode --output`.")],
-    problem: Annotated[str, typer.Argument(help="Task; none: the evaluation's episodes are listed.")] = "",
-    index: Annotated[int, typer.Argument(help="Number of its episode, from 0.")] = 0,
+    source: Annotated[
+        str, typer.Argument(help="Id of an evaluation or a run, or a file of `ratchet episode --output`.")
+    ],
+    problem: Annotated[str, typer.Argument(help="Task, or id of a run's sample; none: episodes are listed.")] = "",
+    index: Annotated[int, typer.Argument(help="Number of an evaluation's episode, from 0.")] = 0,
     beside: Annotated[int | None, typer.Option(help="Show this episode of the task beside it.", min=0)] = None,
     benchmark: Annotated[str, typer.Option(help="Set of the task, if there are several.")] = "",
     tokens: Annotated[bool, typer.Option("--tokens", help="Show token ids with log-probs.")] = False,
@@ -50,6 +54,8 @@ def trace(
         _export(source, inspect)
     elif not problem:
         samples.list_samples(source, benchmark=benchmark, as_json=as_json)
+    elif samples.is_run(source):
+        _show_trained(source, problem, tokens=tokens, as_json=as_json)
     else:
         _show(source, problem, [index, *([] if beside is None else [beside])], benchmark, tokens, as_json)
 
@@ -65,6 +71,17 @@ def _show(id: str, problem: str, indexes: list[int], benchmark: str, tokens: boo
         episodes.show_beside(shown[0], shown[1])
     else:
         episodes.show(*shown[0], tokens=tokens)
+
+
+def _show_trained(id: str, sample: str, *, tokens: bool, as_json: bool) -> None:
+    with Client() as client:
+        found = client.runs.episode(id, sample, tokens=tokens)
+    if as_json:
+        print_json(_plain(found))
+        return
+    one = found.sample
+    earned = ", ".join(f"{name} {value:.4g}" for name, value in sorted(one.components.items()))
+    episodes.show(_record(found), f"{run_words.verdict(one)}: reward {one.reward:.4g} ({earned})", tokens=tokens)
 
 
 def _show_file(path: Path, *, tokens: bool, as_json: bool) -> None:
@@ -125,7 +142,7 @@ def _time(time: Timestamp) -> Any:
     return time.ToDatetime(tzinfo=UTC)
 
 
-def _plain(found: pb.GetEpisodeResponse) -> Any:
+def _plain(found: _Found) -> Any:
     return _whole(json_format.MessageToDict(found.record))
 
 
@@ -138,7 +155,7 @@ def _whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _record(found: pb.GetEpisodeResponse) -> Record:
+def _record(found: _Found) -> Record:
     try:
         return from_json(_plain(found))
     except ValueError as error:

@@ -25,9 +25,9 @@ class FsspecSamples:
 
         return list(await asyncio.to_thread(steps))
 
-    async def of_step(self, id: RunId, step: int, wanted: Wanted) -> Sequence[Sample]:
+    async def of_step(self, id: RunId, step: int, wanted: Wanted, *, records: bool = False) -> Sequence[Sample]:
         """Raises DataLoss for a file that cannot be read."""
-        return await asyncio.to_thread(self._of_step, id, step, wanted)
+        return await asyncio.to_thread(self._of_step, id, step, wanted, records)
 
     async def with_samples(self) -> Sequence[RunId]:
         def runs() -> set[str]:
@@ -46,12 +46,12 @@ class FsspecSamples:
         if self._store is not None:
             yield self._store.child(id)
 
-    def _of_step(self, id: RunId, step: int, wanted: Wanted) -> Sequence[Sample]:
+    def _of_step(self, id: RunId, step: int, wanted: Wanted, records: bool) -> Sequence[Sample]:
         name = sample_files.name_of(step)
         for folder in self._folders(id):
             try:
                 with folder.opened(name) as file:
-                    return sample_files.read(file, wanted)
+                    return sample_files.read(file, wanted, records=records)
             except NotFound:
                 continue
         return []

@@ -7,6 +7,7 @@ from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
+from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
@@ -2254,6 +2255,7 @@ class TrainingSample(_message.Message):
     TURNS_FIELD_NUMBER: _builtins.int
     STALENESS_FIELD_NUMBER: _builtins.int
     ATTEMPT_FIELD_NUMBER: _builtins.int
+    RECORDED_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """"40-3-1": its step, the place of its prompt in the step, its index."""
     step: _builtins.int
@@ -2288,6 +2290,8 @@ class TrainingSample(_message.Message):
     staleness: _builtins.int
     """Updates of the weights between sampling and learning."""
     attempt: _builtins.int
+    recorded: _builtins.bool
+    """GetTrainingSample has the record of its episode on a task folder."""
     @_builtins.property
     def failed_tests(self) -> _containers.RepeatedCompositeFieldContainer[Global___FailedTest]:
         """The first 10."""
@@ -2321,10 +2325,11 @@ class TrainingSample(_message.Message):
         turns: _builtins.int = ...,
         staleness: _builtins.int = ...,
         attempt: _builtins.int = ...,
+        recorded: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_advantage", b"_advantage", "advantage", b"advantage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_advantage", b"_advantage", "advantage", b"advantage", "attempt", b"attempt", "completion", b"completion", "components", b"components", "detail", b"detail", "failed_tests", b"failed_tests", "held_out_failed", b"held_out_failed", "id", b"id", "index", b"index", "policy_id", b"policy_id", "problem_id", b"problem_id", "prompt", b"prompt", "reward", b"reward", "staleness", b"staleness", "stderr", b"stderr", "step", b"step", "tests_passed", b"tests_passed", "tests_total", b"tests_total", "tokens", b"tokens", "truncated", b"truncated", "turns", b"turns", "verdict", b"verdict"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_advantage", b"_advantage", "advantage", b"advantage", "attempt", b"attempt", "completion", b"completion", "components", b"components", "detail", b"detail", "failed_tests", b"failed_tests", "held_out_failed", b"held_out_failed", "id", b"id", "index", b"index", "policy_id", b"policy_id", "problem_id", b"problem_id", "prompt", b"prompt", "recorded", b"recorded", "reward", b"reward", "staleness", b"staleness", "stderr", b"stderr", "step", b"step", "tests_passed", b"tests_passed", "tests_total", b"tests_total", "tokens", b"tokens", "truncated", b"truncated", "turns", b"turns", "verdict", b"verdict"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__advantage: _TypeAlias = _typing.Literal["advantage"]  # noqa: Y015
     _WhichOneofArgType__advantage: _TypeAlias = _typing.Literal["_advantage", b"_advantage"]  # noqa: Y015
@@ -2406,18 +2411,26 @@ class GetTrainingSampleRequest(_message.Message):
 
     RUN_ID_FIELD_NUMBER: _builtins.int
     ID_FIELD_NUMBER: _builtins.int
+    RECORD_FIELD_NUMBER: _builtins.int
+    TOKENS_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     id: _builtins.str
     """"40-3-1"."""
+    record: _builtins.bool
+    """Brings the record of an episode as well. FAILED_PRECONDITION where none is kept."""
+    tokens: _builtins.bool
+    """Brings the record with token ids and log-probs."""
     def __init__(
         self,
         *,
         run_id: _builtins.str = ...,
         id: _builtins.str = ...,
+        record: _builtins.bool = ...,
+        tokens: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "run_id", b"run_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "record", b"record", "run_id", b"run_id", "tokens", b"tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2428,16 +2441,22 @@ class GetTrainingSampleResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     SAMPLE_FIELD_NUMBER: _builtins.int
+    RECORD_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def sample(self) -> Global___TrainingSample: ...
+    @_builtins.property
+    def record(self) -> _struct_pb2.Struct:
+        """Its form is in docs/tasks.md, "The record"."""
+
     def __init__(
         self,
         *,
         sample: Global___TrainingSample | None = ...,
+        record: _struct_pb2.Struct | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["sample", b"sample"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["record", b"record", "sample", b"sample"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["sample", b"sample"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["record", b"record", "sample", b"sample"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

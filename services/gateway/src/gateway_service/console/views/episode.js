@@ -9,9 +9,13 @@ const code = (text) => text && el("pre", {}, el("code", {}, text));
 const step = (heading, ...texts) => [el("h4", {}, heading), texts.map(code)];
 
 // Loaded when it is opened: a record may be long.
-export function episode(evaluation, { problem_id, benchmark, index }) {
+export const episode = (evaluation, { problem_id, benchmark, index }) =>
+  unfolding(() => get(to("evaluations", evaluation, "episode"), { problem_id, benchmark, index }));
+
+export const trained = (run, { id }) => unfolding(() => get(to("runs", run, "samples", id), { record: true }));
+
+function unfolding(load) {
   const node = el("details", { class: "episode" }, el("summary", {}, "Episode, step by step"));
-  const load = () => get(to("evaluations", evaluation, "episode"), { problem_id, benchmark, index });
   node.addEventListener("toggle", () => later(node, async () => drawn((await load()).record)), { once: true });
   return node;
 }

@@ -4,7 +4,7 @@ import { get } from "../api.js";
 import { button, el, facts, problem, table, words } from "../dom.js";
 import { seconds, short, span, word } from "../format.js";
 import { field, numeric, select } from "../forms.js";
-import { episode } from "./episode.js";
+import { episode, trained } from "./episode.js";
 import { hash, link, state, to } from "./parts.js";
 
 // In the order of the protos.
@@ -118,6 +118,7 @@ const training = (run) => (one) =>
     ]),
     one.failed_tests.length > 0 && one.detail && el("p", { class: "note" }, one.detail),
     failed(one),
+    one.recorded && trained(run, one),
     el("h3", {}, "Completion"),
     el("pre", {}, el("code", {}, one.completion)),
     one.stderr && [el("h3", {}, "Stderr"), el("pre", {}, el("code", {}, one.stderr))],

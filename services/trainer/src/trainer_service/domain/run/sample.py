@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from ratchet_environments.failures import FailedTest
@@ -68,6 +68,10 @@ class Sample:
     staleness: int
     """Updates of the weights since it was sampled, when it was learned from."""
     attempt: int
+    recorded: bool = False
+    """The record of its episode is kept."""
+    record: bytes = field(default=b"", repr=False)
+    """Packed by `ratchet_episodes.record`: on its way to the store, and where it was asked for."""
 
     @property
     def id(self) -> SampleId:
@@ -88,10 +92,12 @@ class Wanted:
     verdict: str = ""
     below: float | None = None
     """Only rewards below it."""
+    id: SampleId | None = None
 
-    def takes(self, problem_id: str, verdict: str, reward: float) -> bool:
+    def takes(self, problem_id: str, verdict: str, reward: float, place: int, index: int) -> bool:
         return (
-            (not self.problem_id or problem_id == self.problem_id)
+            (self.id is None or (place, index) == (self.id.place, self.id.index))
+            and (not self.problem_id or problem_id == self.problem_id)
             and (not self.verdict or verdict == self.verdict)
             and (self.below is None or reward < self.below)
         )
@@ -104,8 +110,8 @@ class SampleStore(Protocol):
         """Steps that have samples, in any order; none for a run without."""
         ...
 
-    async def of_step(self, id: RunId, step: int, wanted: Wanted) -> Sequence[Sample]:
-        """In any order; none where the step has none."""
+    async def of_step(self, id: RunId, step: int, wanted: Wanted, *, records: bool = False) -> Sequence[Sample]:
+        """In any order; none where the step has none. `records`: with those of episodes."""
         ...
 
     async def with_samples(self) -> Sequence[RunId]:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 
 from ratchet_kit import pages
-from ratchet_kit.errors import NotFound
+from ratchet_kit.errors import FailedPrecondition, NotFound
 from ratchet_kit.pages import Page
 from trainer_service.domain.run.ports import RunStore
 from trainer_service.domain.run.run import RunId
@@ -41,13 +41,15 @@ class Samples:
             fetch, lambda one: list(one.order), (int, float, int, int), min(size, MOST), token
         )
 
-    async def get(self, id: RunId, sample_id: str) -> Sample:
-        """Raises NotFound, Unavailable."""
+    async def get(self, id: RunId, sample_id: str, *, record: bool = False) -> Sample:
+        """`record`: with that of its episode. Raises NotFound, Unavailable; FailedPrecondition for a record that is not
+        kept."""
         await self._runs.get(id)
         if wanted := SampleId.parse(sample_id):
-            for one in await self._store.of_step(id, wanted.step, Wanted()):
-                if one.id == wanted:
-                    return one
+            for one in await self._store.of_step(id, wanted.step, Wanted(id=wanted), records=record):
+                if record and not one.record:
+                    raise FailedPrecondition(f"sample {wanted} of run {id} has no record: is it of a task folder?")
+                return one
         raise NotFound(f"run {id} has no sample {sample_id[:80]!r}: ratchet samples list {id}")
 
     async def _steps(self, id: RunId, wanted: Wanted) -> Sequence[int]:

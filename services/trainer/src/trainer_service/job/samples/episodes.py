@@ -47,6 +47,8 @@ class Played:
     """It has ended."""
     trajectories: Sequence[Trajectory]
     """One; several where a program rewrote what was said. A token of the policy is learned from in one of them."""
+    kept: Callable[[], bytes] = bytes
+    """The record of an episode on a task folder, packed; takes a while. Empty for others."""
 
     @property
     def answers(self) -> list[list[int]]:

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 
 from ratchet.sandbox.v1 import workspace_pb2
 from ratchet_environments import Episode, Outcome, Task
@@ -19,7 +20,9 @@ from ratchet_environments.folders.sets import Entry, TaskSet
 from ratchet_environments.workspaces import Workspaces
 from ratchet_episodes import Episode as Ran
 from ratchet_episodes import Harness, run
+from ratchet_episodes import record as records
 from ratchet_kit.errors import DataLoss, FailedPrecondition, InvalidArgument, NotFound, RatchetError, Unavailable
+from ratchet_kit.logs import get_logger
 from ratchet_kit.retry import patiently
 from ratchet_kit.work import Priority
 from ratchet_policies import ChatPrompt, Delta, Sampling
@@ -30,6 +33,8 @@ from ratchet_rewards import Grade
 from ratchet_sessions import Session, record
 from ratchet_sessions.door import Seat
 from trainer_service.job.samples.episodes import Complete, Played, Trajectory
+
+log = get_logger(__name__)
 
 AT_ONCE = 32
 """Episodes of a run, each of which holds a workspace."""
@@ -105,7 +110,7 @@ class FolderPlayer:
             raise InvalidArgument(
                 f"{problem.id}: the program got no answer of the policy, and ended at {ran.done.ending}"
             )
-        return Played(_episode(problem, ran), trajectories)
+        return Played(_episode(problem, ran), trajectories, partial(_kept, task, ran))
 
 
 def trajectories_of(session: Session, policy_id: str) -> list[Trajectory]:
@@ -134,6 +139,15 @@ def _episode(problem: Problem, ran: Ran) -> Episode:
     detail = f"{judged.reason}; the program ended at {ran.done.ending}"
     grade = Grade("PASSED" if judged.passed else "FAILED", int(judged.passed), 1, detail, judged.forgeable, score=score)
     return Episode(Task.of(problem)).end(record.as_text(ran.session), Outcome(grade))
+
+
+def _kept(task: TaskFolder, ran: Ran) -> bytes:
+    """Empty where it can't be made: the run goes on without it."""
+    try:
+        return records.pack(records.to_json(records.record_of(task, ran)))
+    except Exception as error:  # whatever it is: a sample is worth more than its record
+        log.exception("episode.record_lost", task=task.name, reason=str(error))
+        return b""
 
 
 class _Engine:

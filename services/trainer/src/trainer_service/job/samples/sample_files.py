@@ -12,7 +12,7 @@ from ratchet_problems import tables
 from trainer_service.domain.run.sample import Sample, Wanted
 
 _NAME = re.compile(r"step-(\d{6,9})\.parquet")
-_LOOKED_AT = ["problem_id", "verdict", "reward"]
+_LOOKED_AT = ["problem_id", "verdict", "reward", "place", "index"]
 
 
 def name_of(step: int) -> str:
@@ -33,8 +33,9 @@ def write(samples: Sequence[Sample]) -> bytes:
     return file.getvalue()
 
 
-def read(file: IO[bytes], wanted: Wanted) -> list[Sample]:
-    """Reads the texts only where a sample is wanted. Raises DataLoss for a file that is not such a table."""
+def read(file: IO[bytes], wanted: Wanted, *, records: bool = False) -> list[Sample]:
+    """Reads the texts only where a sample is wanted, and the records of episodes only with `records`. Raises DataLoss
+    for a file that is not such a table."""
     arrow, parquet = tables.arrow()
     try:
         kept = parquet.ParquetFile(file)
@@ -43,7 +44,8 @@ def read(file: IO[bytes], wanted: Wanted) -> list[Sample]:
         rows = [place for place, one in enumerate(of_each) if wanted.takes(*one)]
         if not rows:
             return []
-        columns = [one.name for one in fields(Sample)]
+        known = {*kept.schema_arrow.names} - (set() if records else {"record"})
+        columns = [one.name for one in fields(Sample) if one.name in known]
         return [_sample(row) for row in kept.read(columns=columns).take(arrow.array(rows)).to_pylist()]
     except (arrow.ArrowException, KeyError, TypeError) as error:
         raise DataLoss(f"a table of samples cannot be read: {error}") from error
@@ -74,6 +76,8 @@ def _schema(arrow: Any) -> Any:
         "turns": arrow.int64(),
         "staleness": arrow.int64(),
         "attempt": arrow.int64(),
+        "recorded": arrow.bool_(),
+        "record": arrow.binary(),
     }
     return arrow.schema([(one.name, types[one.name]) for one in fields(Sample)])
 

@@ -124,6 +124,8 @@ class StepSamples:
                         turns=len(sample.played.answers),
                         staleness=one.draw.step - 1 - one.version,
                         attempt=attempt,
+                        recorded=bool(kept := sample.played.kept()),
+                        record=kept,
                     )
                 )
         return found
