@@ -128,7 +128,7 @@ def test_a_run_learns_from_episodes_of_a_harness(platform: Platform, tmp_path: P
         pytest.skip("this machine has no namespaces")
     assert done.returncode == 0, done.stderr
     run = json.loads(done.stdout)
-    assert (run["state"], run.get("platform_faults", 0)) == ("STATE_SUCCEEDED", 0), run
+    assert (run["state"], int(run.get("platform_faults", 0))) == ("STATE_SUCCEEDED", 0), run
     assert run["spec"]["problems"]["name"] == "guesses@1/train"
     steps = [platform.ratchet("samples", "list", run["id"], "--step", step, "--json") for step in "12"]
     found = [one for samples in steps for one in json.loads(samples.stdout)]
@@ -145,8 +145,8 @@ def test_a_run_learns_from_episodes_of_a_harness(platform: Platform, tmp_path: P
     kept = record.from_json(json.loads(whole.stdout))
     assert {call.policy_id for call in kept.session.calls} == {found[0]["policy_id"]}
     assert len(list(kept.session.paths())) == 2
-    refused = platform.ratchet("train", "--model", "starter", "--problems", "sums", "--steps", "1", "--", "true")
-    assert (refused.returncode, "no data set of task folders" in refused.stderr) == (1, True), refused.stderr
+    refused = platform.ratchet("train", "--model", "starter", "--problems", "sums.jsonl", "--", "true")
+    assert (refused.returncode, "is no data set of task folders" in refused.stderr) == (3, True), refused.stderr
 
 
 def check_traces(platform: Platform, made: dict[str, Any], log: Path) -> None:
