@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ratchet_environments import EnvironmentSpec
+from ratchet_environments.folders import judging
 from ratchet_environments.folders.folder import TaskFolder, read
 from ratchet_environments.folders.tree import File
 from ratchet_episodes import Episode, Harness, harness_of, record, run
@@ -85,6 +86,9 @@ async def test_a_task_that_is_solved_has_its_reward_and_each_call_its_tokens(san
     assert [second.token_ids, first.token_ids] == [engine.samples[1].token_ids, engine.samples[0].token_ids]
     kept = record.from_json(record.unpack(record.pack(record.to_json(record.record_of(task(), found)))))
     assert (kept.session, kept.verdict, kept.ended.how) == (found.session, found.judged, "status 0")
+    async with served(sandbox_target) as workspaces:
+        again = await judging.judge(workspaces, task(), record.work_of(task(), kept))
+    assert (again.reward, again.reason) == (1.0, kept.verdict and kept.verdict.reason)
     assert [
         (one.path, one.kind, one.diff.startswith("--- /dev/null\n+++ b/app/people.json")) for one in kept.changes
     ] == [("app/people.json", "added", True)]

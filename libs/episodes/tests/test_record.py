@@ -1,5 +1,6 @@
 """The record of an episode: read again it is the same, and it never grows beyond its bounds."""
 
+import json
 import random
 from collections.abc import Mapping
 from dataclasses import replace
@@ -94,6 +95,28 @@ def test_nothing_done_changes_nothing_and_what_is_no_text_is_named() -> None:
         "app/x": "2 bytes",
         "app/z": "a link to app.py",
     }
+
+
+def test_the_files_that_the_judge_got_are_rebuilt() -> None:
+    chance = random.Random(3)
+    for _ in range(200):
+        lines = [chance.choice("abc ") * chance.randint(0, 3) for _ in range(chance.randint(0, 30))]
+        start = {"environment/app.py": "\n".join(lines), "environment/old.txt": "old\n"}
+        for _ in range(chance.randint(0, 5)):
+            lines[(at := chance.randrange(len(lines) + 1)) : at + chance.randint(0, 2)] = chance.choices("xy@-+ ", k=2)
+        files = {"app.py": text("\n".join(lines), chance.choice((0o644, 0o755))), "empty": text(""), "n": text("@@ -1")}
+        found = episode(files)
+        kept = json.loads(json.dumps(record.to_json(record.record_of(task(START | start), found))))
+        assert record.work_of(task(START | start), record.from_json(kept)).files == found.work.files
+
+
+def test_files_that_a_record_has_in_part_are_not_rebuilt() -> None:
+    binary = record.record_of(task(), episode(AS_IT_WAS | {"x": File(b"\0")}))
+    other = record.record_of(task(), episode(AS_IT_WAS | {"app.py": text("a = 1\nb = 3\n")}))
+    many = record.record_of(task(), episode(AS_IT_WAS | {f"{place}": text("") for place in range(501)}))
+    for kept, began in ((binary, START), (other, START | {"environment/app.py": "c = 1\n"}), (many, START)):
+        with pytest.raises(ValueError, match=r"app/x|app/app.py|1 changed files"):
+            record.work_of(task(began), kept)
 
 
 def test_files_that_could_not_be_taken_are_no_changes() -> None:

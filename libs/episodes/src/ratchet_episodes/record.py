@@ -2,9 +2,11 @@
 
 kept = pack(to_json(record_of(task, episode)))      # bounded bytes
 record = from_json(unpack(kept))
+again = await judge(workspaces, task, work_of(task, record))
 """
 
 import json
+import re
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -21,6 +23,9 @@ from ratchet_sessions import Session
 from ratchet_sessions import record as sessions
 
 FORM = 1
+_HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? ")
+_EMPTY, _MODE = "empty", "its mode alone"
+"""Notes of files whose content is known without a diff."""
 MOST_BYTES = 4 << 20
 """Size of a packed record."""
 _MOST_TEXT, _MOST_TOKENS = 32 << 20, 1 << 20
@@ -53,6 +58,8 @@ class Change:
     diff: str = ""
     """In the unified form; empty where `note` stands for it."""
     note: str = ""
+    mode: int = 0o644
+    """Mode of the file that the judge got: 0o755 where it may be run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +90,48 @@ def tool_errors(session: Session) -> int:
     return sum(one.role == "tool" and one.content[:6].lower() == "error:" for one in new)
 
 
+def work_of(task: TaskFolder, record: Record) -> Work:
+    """The files that the judge got, without empty folders: they can be judged again. Raises ValueError where the record
+    has one in part, or the task began otherwise."""
+    if any(one.endswith("changed files") for one in record.left_out):
+        raise ValueError(f"{', '.join(record.left_out)} are left out of the record")
+    files = _began(task)
+    for change in record.changes:
+        before = files.pop(change.path, File())
+        if change.kind == "removed":
+            continue
+        if change.note not in ("", _EMPTY, _MODE):
+            raise ValueError(f"{change.path} is not in the record: {change.note}")
+        try:
+            files[change.path] = File(_patched(before.content.decode(), change.diff).encode(), change.mode)
+        except (IndexError, UnicodeDecodeError) as error:
+            raise ValueError(f"{change.path} is not the one that the record begins with") from error
+    return Work(files)
+
+
+def _began(task: TaskFolder) -> dict[str, File]:
+    """The task's files that an agent hands over."""
+    others = untouched(task)
+    return {path: file for path, file in task.environment.items() if path not in others}
+
+
+def _patched(old: str, diff: str) -> str:
+    """Raises IndexError where the diff is of another text."""
+    lines, place, found = old.split("\n"), 0, list[str]()
+    for line in diff.split("\n")[2:]:
+        if hunk := _HUNK.match(line):
+            start = int(hunk[1]) - (hunk[2] != "0")
+            found += lines[place:start]
+            place = start
+            continue
+        if line[:1] in (" ", "-"):
+            if lines[place] != line[1:]:
+                raise IndexError(place)
+            place += 1
+        found += [line[1:]] if line[:1] in (" ", "+") else []
+    return "\n".join([*found, *lines[place:]])
+
+
 def to_json(record: Record) -> dict[str, Any]:
     return {
         "form": FORM,
@@ -104,7 +153,7 @@ def from_json(kept: Mapping[str, Any]) -> Record:
             kept["task"],
             sessions.from_json(kept["session"]),
             Ended(**kept["ended"]),
-            tuple(Change(**change) for change in kept["changes"]),
+            tuple(Change(**{**change, "mode": int(change["mode"])}) for change in kept["changes"]),
             Judged(**kept["verdict"]) if kept["verdict"] else None,
             tuple(kept["left_out"]),
         )
@@ -180,8 +229,7 @@ def _tail(output: bytes) -> str:
 
 def _changes(task: TaskFolder, work: Work) -> Iterator[Change]:
     """By path. Files of the task that no agent hands over stay out: the judge has them as they were."""
-    others = untouched(task)
-    began = {path: file for path, file in task.environment.items() if path not in others}
+    began = _began(task)
     left = _MOST_LINES
     for path in sorted(began.keys() | work.files.keys()):
         before, after = began.get(path), work.files.get(path)
@@ -193,13 +241,14 @@ def _changes(task: TaskFolder, work: Work) -> Iterator[Change]:
         lines = (old or "").count("\n") + (new or "").count("\n")
         if not note and (lines > left or lines > _MOST_FILE_LINES):
             note = f"too long to be compared: {_noted(after)}"
+        mode = after.mode if after else 0o644
         if note:
-            yield Change(path, kind, note=note)
+            yield Change(path, kind, note=note, mode=mode)
             continue
         left -= lines
         names = (f"a/{path}" if before else "/dev/null", f"b/{path}" if after else "/dev/null")
         diff = "\n".join(unified_diff((old or "").split("\n"), (new or "").split("\n"), *names, lineterm=""))
-        yield Change(path, kind, diff, "" if diff else "its mode alone")
+        yield Change(path, kind, diff, "" if diff else _EMPTY if before is None else _MODE, mode)
 
 
 def _text(file: File | None) -> str | None:
