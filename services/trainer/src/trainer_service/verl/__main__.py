@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import sys
 import threading
 import time
 from dataclasses import replace
@@ -179,4 +178,4 @@ async def _open(
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    engine.leave(main())
