@@ -56,8 +56,8 @@ test-honest:  ## Honest programs through the sandbox, alone and among hostile on
 	@$(SETUP) light sandbox-numpy sandbox-math
 	scripts/tests.sh tests/honest -n 0
 
-test-e2e: setup  ## The real services end to end: a few steps of verl and vLLM
-	scripts/tests.sh tests/e2e -m "e2e and not full"
+test-e2e: setup  ## The real services end to end: a few steps of verl and vLLM; two platforms at once, as each mostly waits
+	scripts/tests.sh tests/e2e -m "e2e and not full" -n 2 --dist loadfile
 
 test-engines: setup  ## The tests that import verl or vLLM, each in its own environment
 	.venvs/tools/bin/uv pip install --quiet --python .venvs/light --target .venvs/pytest --no-deps \

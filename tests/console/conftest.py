@@ -13,10 +13,12 @@ import pytest
 
 from ratchet_client import Client
 
-from ..e2e.conftest import Platform, client, platform
+from ..e2e.conftest import Platform, client, running
 from . import traffic
 
-__all__ = ["client", "platform"]
+__all__ = ["client"]
+
+PRICES = '{"currency": "EUR", "cpu_hour": 36, "million_prompt_tokens": 1000}'
 
 PICTURES = os.environ.get("RATCHET_PICTURES")
 """A folder for screenshots: those of docs/console.md are made by `RATCHET_PICTURES=docs/console make console-test`."""
@@ -37,6 +39,13 @@ class Screen:
             self.page.emulate_media(color_scheme="dark" if dark else "light")
             self.page.wait_for_timeout(300)  # charts are drawn anew
             self.page.screenshot(path=Path(PICTURES) / f"{name}.png", full_page=True)
+
+
+@pytest.fixture(scope="session")
+def platform() -> Iterator[Platform]:
+    """Its operator has set prices."""
+    with running({"RATCHET_PRICES": PRICES}) as platform:
+        yield platform
 
 
 @pytest.fixture(scope="session")

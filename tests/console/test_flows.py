@@ -173,9 +173,19 @@ class TestEvaluations:
         sample = page.locator("details", has_text="#0").first
         sample.locator("summary").first.click()
         sample.get_by_role("heading", name="Prompt").wait_for()
-        page.get_by_text("of CPU in the sandbox").last.wait_for()  # used, below what was expected
+        for fact in ("used", "forecast"):
+            row = page.locator(".facts > div", has=page.locator("dt", has_text=fact))
+            row.get_by_text("of CPU in the sandbox").wait_for()
+        page.get_by_text(re.compile(r"EUR, .* EUR for 1,000 answers")).wait_for()
         page.get_by_label("Verdict", exact=True).select_option("tampered")
         page.get_by_text("This sample does not exist.").wait_for()
+
+    def test_a_gate_says_what_each_point_cost(self, screen: Screen) -> None:
+        page = screen.page
+        screen.show(f"models/{traffic.MODEL}")
+        cost = page.get_by_role("region", name="Gates").locator("details")
+        cost.locator("summary").click()
+        cost.get_by_text(re.compile(r"EUR, .* EUR for each point gained")).wait_for()
 
     def test_an_episode_is_shown_step_by_step(self, screen: Screen, platform: Platform) -> None:
         tasks = Path(__file__).parents[2] / "examples/tasks"
@@ -266,6 +276,8 @@ class TestTraffic:
         screen.picture("experiment")
         screen.show("experiments")
         page.get_by_role("link", name=id).wait_for()
+        screen.show(f"models/{traffic.MODEL}/2")
+        page.get_by_text(re.compile(r"\d+ answers cost .* EUR, .* EUR for 1,000 answers\.")).wait_for()
 
     def test_a_release_from_its_form_to_its_rollback(self, screen: Screen, client: Client) -> None:
         page = screen.page
@@ -316,10 +328,10 @@ class TestRuns:
         screen.show(f"runs/{runs[0]}")
         curve = page.get_by_role("group", name="Reward, mean of a step").get_by_role("img")
         curve.wait_for(timeout=400_000)
-        first = curve.get_attribute("aria-label")
         assert client.runs.get(runs[0]).state == trainer_pb2.Run.STATE_RUNNING
         until(lambda: client.runs.get(runs[0]).step >= STEPS, 400)
-        until(lambda: curve.get_attribute("aria-label") != first)
+        last = [one.metrics["reward_mean"] for one in client.runs.steps(runs[0]) if "reward_mean" in one.metrics][-1]
+        until(lambda: float(curve.get_attribute("aria-label").rpartition(" ")[2]) == pytest.approx(last, rel=0.01))
         page.locator(".state", has_text="succeeded").wait_for(timeout=200_000)
         page.get_by_text(re.compile(r"of CPU, .* tokens in, .* out")).wait_for()
         page.get_by_role("link", name=re.compile(r"starter@\d")).first.wait_for()

@@ -32,13 +32,19 @@ def agree(screen: Screen, action: str) -> None:
     screen.page.keyboard.press("Enter")
 
 
+def of_loud(screen: Screen) -> Any:
+    """The form of an evaluation of LOUD, but for its temperature and its problems."""
+    form = form_of(screen, "evaluations", "Start the evaluation")
+    form.get_by_label("Version").select_option(f"{traffic.LOUD}@1")
+    form.get_by_label("Maximum number of problems").fill(str(traffic.COUNT))
+    form.get_by_label("Maximum tokens of an answer").fill("8")
+    return form
+
+
 class TestEvaluations:
     def test_one_is_started_seen_and_deleted(self, screen: Screen, client: Client) -> None:
-        page, form = screen.page, form_of(screen, "evaluations", "Start the evaluation")
-        form.get_by_label("Version").select_option(f"{traffic.LOUD}@1")
-        form.get_by_label("Maximum number of problems").fill(str(traffic.COUNT))
+        page, form = screen.page, of_loud(screen)
         form.get_by_label("Temperature").fill("9")
-        form.get_by_label("Tokens of an answer").fill("8")
         form.get_by_label("Problems", exact=True).fill("compsoed")
         page.keyboard.press("Tab")
         form.get_by_text("must be from 0 to 5").wait_for()  # before anything is started
@@ -47,9 +53,18 @@ class TestEvaluations:
         form.get_by_text("no benchmark 'compsoed': use one of").wait_for()
         assert form.get_by_label("Problems", exact=True).get_attribute("aria-invalid") == "true"
         form.get_by_label("Problems", exact=True).fill(traffic.SET)
+        page.keyboard.press("Tab")
+        form.get_by_text("Forecast: no evaluation of this model on this set in this way yet.").wait_for()
         form.get_by_role("button").click()
         page.get_by_role("heading", name=re.compile("eval_")).wait_for()
         page.locator(".state", has_text="succeeded").wait_for(timeout=120_000)
+        shown = page.url.rpartition("#/")[2]
+        form = of_loud(screen)
+        form.get_by_label("Temperature").fill("0")
+        form.get_by_label("Problems", exact=True).fill(traffic.SET)
+        page.keyboard.press("Tab")
+        form.get_by_text(re.compile(r"Forecast: about .* EUR, .* of CPU")).wait_for()
+        screen.show(shown)
         page.get_by_role("combobox", name="Verdict").select_option(label="compile error")
         sample = page.locator("details").filter(has_text="compile error").first
         sample.locator("summary").first.click()

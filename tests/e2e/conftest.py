@@ -51,16 +51,15 @@ class Platform:
 
 @pytest.fixture(scope="session")
 def platform() -> Iterator[Platform]:
-    missing = missing_environments(environments_folder())
-    if missing:
-        pytest.skip(f"the environments {', '.join(missing)} are not built: make setup")
     with running() as platform:
         yield platform
 
 
 @contextmanager
 def running(environment: Mapping[str, str] = {}) -> Iterator[Platform]:
-    """Up here, and down with nothing left of it at the end."""
+    """Up here, and down with nothing left of it at the end. Skips the test where what it runs in is not built."""
+    if missing := missing_environments(environments_folder()):
+        pytest.skip(f"the environments {', '.join(missing)} are not built: make setup")
     # A short path: Ray's sockets lie below it, and a socket's path may have 107 characters.
     folder = Path(tempfile.mkdtemp(prefix="rat-"))
     platform = Platform(Home(folder), environment)

@@ -1,7 +1,7 @@
 """Generates the composed problems: distinct, every step of each felt by its tests, split by structure."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from random import Random
@@ -63,6 +63,7 @@ def posed() -> dict[str, tuple[Posed, ...]]:
     if missing:
         raise RuntimeError(f"the vocabulary is too small for the quotas: {missing} missing")
     _outcomes.cache_clear()
+    _felt.cache_clear()
     return {split: tuple(rng.sample(problems, len(problems))) for split, problems in found.items()}
 
 
@@ -99,18 +100,34 @@ def _candidates(composition: Composition) -> tuple[Arguments, ...]:
     return edge_cases(name) + random_arguments(name, _PROBES)
 
 
-@cache
-def _outcomes(composition: Composition) -> Outcomes:
+def _results(composition: Composition) -> Iterator[str]:
     namespace: dict[str, Callable[..., object]] = {}
     exec(composition.as_expression(), namespace)  # a program of this package's own making
-    return tuple(repr(namespace[ENTRY_POINT](*arguments)) for arguments in _candidates(composition))
+    return (repr(namespace[ENTRY_POINT](*arguments)) for arguments in _candidates(composition))
+
+
+@cache
+def _outcomes(composition: Composition) -> Outcomes:
+    return tuple(_results(composition))
+
+
+@cache
+def _felt(composition: Composition) -> tuple[int, ...] | None:
+    """For each step that can be left out, the first candidate whose result it changes; None where one changes none."""
+    found = []
+    for simpler in composition.simpler():
+        pairs = enumerate(zip(_results(simpler), _outcomes(composition), strict=True))
+        first = next((i for i, (without, result) in pairs if without != result), None)
+        if first is None:
+            return None
+        found.append(first)
+    return tuple(found)
 
 
 def _is_well_posed(composition: Composition) -> bool:
     """Whether the results vary, and every step changes some of them."""
-    outcomes = _outcomes(composition)
     wanted = 2 if composition.after and composition.after.name == "exceeds" else 5
-    return len(set(outcomes)) >= wanted and all(_outcomes(simpler) != outcomes for simpler in composition.simpler())
+    return len(set(_outcomes(composition))) >= wanted and _felt(composition) is not None
 
 
 def _problem(composition: Composition) -> Problem:
@@ -132,10 +149,7 @@ def _problem(composition: Composition) -> Problem:
 def _telling(composition: Composition, outcomes: Outcomes) -> list[int]:
     """Which candidates become tests: the edge cases, one that tells each simpler composition apart, random ones."""
     edges = len(edge_cases(composition.source.name))
-    keep = list(range(edges))
-    for simpler in composition.simpler():
-        others = _outcomes(simpler)
-        keep.append(next(i for i, outcome in enumerate(outcomes) if outcome != others[i]))
+    keep = [*range(edges), *(_felt(composition) or ())]
     chosen = list(dict.fromkeys([*keep, *range(edges, len(outcomes))]))
     return sorted(chosen[: max(len(set(keep)), edges + _TESTS)])
 

@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import sys
 import threading
 import time
 from dataclasses import replace
@@ -197,4 +196,4 @@ def _folders(job: JobConfig, environment: EnvironmentSpec, workspaces: Workspace
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    engine.leave(main())

@@ -1,10 +1,13 @@
 """The one door from `__main__` to verl and Ray."""
 
+import logging
 import os
+import sys
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
+import ray
 from ray.exceptions import ActorDiedError, RayError, RayTaskError
 
 from ratchet_kit.errors import Failure, RatchetError
@@ -37,6 +40,15 @@ def connect(job: JobConfig) -> None:
     global _nodes
     runtime.connect(job)
     _nodes = runtime.alive()
+
+
+def leave(status: int) -> NoReturn:
+    """Ends this process once it has told all. Python would first take apart what is loaded: 1.5 s of a core in which
+    the accelerators are held, and which no report of usage has."""
+    ray.shutdown()
+    logging.shutdown()
+    sys.stdout.flush()
+    os._exit(status)
 
 
 def lost_a_node() -> bool:

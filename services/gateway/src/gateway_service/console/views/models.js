@@ -148,7 +148,9 @@ const side = (ref, id) =>
 // What it was decided by: the candidate's run and both evaluations.
 function costOf(gate) {
   const node = el("details", {}, el("summary", {}, "Cost"));
-  node.addEventListener("toggle", () => later(node, () => el("p", { class: "note" }, gateCost(gate))), { once: true });
+  node.addEventListener("toggle", () => later(node, async () => el("p", { class: "note" }, await gateCost(gate))), {
+    once: true,
+  });
   return node;
 }
 
