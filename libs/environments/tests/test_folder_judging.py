@@ -1,15 +1,19 @@
 """Task folders judged by a sandbox-service of its own, as `ratchet tasks` does, and attacked."""
 
+import asyncio
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from ratchet_environments import workspaces as workspaces_of_node
 from ratchet_environments.folders.attacks import ATTACKS
 from ratchet_environments.folders.checks import audit, check_all, verify
 from ratchet_environments.folders.folder import Judge, find, read
 from ratchet_environments.folders.judging import declared, judge, solve, start
 from ratchet_environments.folders.tree import File
 from ratchet_environments.folders.work import Work
+from ratchet_testing.sandbox import sandbox_service
 from ratchet_testing.workspaces import served
 
 from . import planted
@@ -49,6 +53,19 @@ async def test_no_attack_wins(sandbox_target: str, tmp_path: Path) -> None:
     async with served(sandbox_target) as workspaces:
         found = await check_all(audit, workspaces, planted.make(tmp_path, 2), lambda *_: None)
     assert all(one.holds and one.attempts == len(ATTACKS) for one in found), found
+
+
+async def test_judges_side_by_side_wait_for_one_another_where_there_is_room_for_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each needs two workspaces. If several had one each and waited for another, none would come to its end."""
+    monkeypatch.setattr(workspaces_of_node, "_PATIENCE", timedelta(seconds=30))
+    folder = read(EXAMPLES / "fix-average")
+    assert folder.judge is Judge.PROGRAM
+    with sandbox_service(workspace_bytes=str(2 * (768 << 20))) as target:
+        async with served(target) as workspaces:
+            judged = await asyncio.gather(*(judge(workspaces, folder, Work()) for _ in range(5)))
+    assert [one.reward for one in judged] == [0.0] * 5
 
 
 async def test_attacks_run_to_their_end(sandbox_target: str, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ async with Workspaces("127.0.0.1:8704", "me").open() as workspace:
 """
 
 import asyncio
+import random
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Mapping
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
@@ -180,6 +181,7 @@ class Workspaces:
         self._target, self._caller = target, caller
         self.cpu_time = timedelta()
         """CPU time of the programs in workspaces that are over."""
+        self._two = asyncio.Lock()
 
     @asynccontextmanager
     async def open(
@@ -207,6 +209,18 @@ class Workspaces:
                 self.cpu_time += workspace.cpu_time
                 await asyncio.shield(workspace.delete())
 
+    @asynccontextmanager
+    async def two(
+        self, runtime: str = "", limits: pb.WorkspaceLimits | None = None
+    ) -> AsyncIterator[tuple[Workspace, Workspace]]:
+        """Two at once, each as `open` has it. Of those who have one and wait for another there is one at a time here:
+        several would hold all the room that each of them waits for."""
+        async with AsyncExitStack() as stack:
+            async with self._two:
+                first = await stack.enter_async_context(self.open(runtime, limits))
+                second = await stack.enter_async_context(self.open(runtime, limits))
+            yield first, second
+
     async def _create(self, request: pb.CreateWorkspaceRequest, node: AsyncExitStack) -> Workspace:
         """`node` closes the channel to the node that made it. One that has no room may be another at the next try."""
         until = asyncio.get_running_loop().time() + _PATIENCE.total_seconds()
@@ -220,7 +234,8 @@ class Workspaces:
                     node.push_async_exit(tried.pop_all())
                     return Workspace(stub, made, self._caller)
                 except ResourceExhausted as error:
-                    wait = error.retry_after.total_seconds() if error.retry_after else 1.0
+                    hint = error.retry_after.total_seconds() if error.retry_after else 1.0
+                    wait = min(hint, 1.0) * random.uniform(0.5, 1.0)  # many wait side by side
                     if asyncio.get_running_loop().time() + wait > until:
                         raise
             await asyncio.sleep(wait)

@@ -107,10 +107,12 @@ async def judge(workspaces: Workspaces, folder: TaskFolder, work: Work, *, forge
         limits = room(folder.verifier_timeout, folder.memory_bytes)
         subject = None
         if folder.judge is Judge.PROGRAM:
-            program = await stack.enter_async_context(workspaces.open(folder.runtime, limits))
+            both = workspaces.two(folder.runtime, limits)
+            program, workspace = await stack.enter_async_context(both)
             await _fill(program, folder, work)
             subject = Subject(program, folder)
-        workspace = await stack.enter_async_context(workspaces.open(folder.runtime, limits))
+        else:
+            workspace = await stack.enter_async_context(workspaces.open(folder.runtime, limits))
         _check(workspace)
         await _fill(workspace, folder, Work() if subject else work)
         await workspace.write(packed(_judges_files(folder), _FOLDERS))

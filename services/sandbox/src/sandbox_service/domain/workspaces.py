@@ -34,6 +34,8 @@ log = get_logger(__name__)
 MOST = 190
 """Workspaces of a node: each has a user id of its own at L3 (adapters/lanes/uids.py)."""
 _SWEEP = timedelta(seconds=0.5)
+_RETRY_AFTER = timedelta(seconds=1)
+"""Until somebody who needs room looks again: most workspaces end long before their lease."""
 
 
 @dataclass(eq=False, slots=True)
@@ -107,11 +109,10 @@ class Workspaces:
             whole = f"{self._most_bytes >> 20} MiB of memory and disk that this node has for all"
             raise invalid("limits", f"may not be more than the {whole}")
         if self._taken >= MOST or self._taken_bytes + spec.limits.bytes > self._most_bytes:
-            soonest = min((live.workspace.expire_time for live in self._live.values()), default=self._clock.now())
             raise ResourceExhausted(
                 f"this node's {self._taken} workspaces hold {self._taken_bytes >> 20} of {self._most_bytes >> 20} MiB "
                 f"(at most {MOST}): no room for {spec.limits.bytes >> 20} MiB more",
-                retry_after=max(timedelta(seconds=1), soonest - self._clock.now()),
+                retry_after=_RETRY_AFTER,
             )
         self._taken += 1
         self._taken_bytes += spec.limits.bytes
