@@ -102,12 +102,12 @@ async def _try(workspaces: Workspaces, path: Path) -> _Oracle | Checked:
         folder = read(path)
         async with start(workspaces, folder) as workspace:
             before = await declared(workspace, folder)
-            nothing = await judge(workspaces, folder, before, forgeable=True)
             done = await solve(workspace, folder)
             after = await declared(workspace, folder)
         if not done.succeeded:
             words = (done.stdout + done.stderr).decode("utf-8", "replace").strip()[-300:]
             raise InvalidArgument(f"solution/solve.sh ends with {done.ending}: {words}")
+        nothing = await judge(workspaces, folder, before, forgeable=True)
         solved = await judge(workspaces, folder, after, forgeable=True)
     except InvalidArgument as error:
         return Checked(path, folder.name if folder else "", folder.judge if folder else "", error.message)
