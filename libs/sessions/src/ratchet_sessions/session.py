@@ -140,7 +140,7 @@ class Session:
     _pasts: defaultdict[str, pasts.Node] = field(
         default_factory=lambda: defaultdict(pasts.Node), init=False, repr=False, compare=False
     )
-    """Of each role."""
+    """Trees of messages, by role."""
 
     def __post_init__(self) -> None:
         for call in self.calls:
@@ -271,7 +271,7 @@ def _offered(question: Question) -> tuple[Tool, ...]:
 
 
 def _nearest(known: Sequence[pasts.Node], question: Question, offered: tuple[Tool, ...]) -> Branch:
-    """The call that has the most of the question's messages and is none that it goes on from."""
+    """The call that has the most of the question's messages without those that it could go on from."""
     for same in range(len(known) - 1, -1, -1):
         node, ends = known[same], known[same].ends
         if same == len(question.messages):
