@@ -12,6 +12,7 @@ import httpx
 import openai
 import pytest
 
+from ratchet_kit.errors import Unavailable
 from ratchet_kit.work import Priority
 from ratchet_policies import FinishReason, Sampling
 from ratchet_problems import Message
@@ -154,6 +155,39 @@ async def test_the_episode_draws_the_tokens_and_the_program_says_where_an_answer
     assert wanted == replace(Sampling(temperature=0.7, logprobs=True), max_tokens=7, stop=("\n",), n=2)
     await create(model="m", messages=ASKED, max_tokens=1000)
     assert episode.engine.samplings[1].max_tokens == 100
+
+
+async def test_the_same_question_asked_side_by_side_is_answered_by_other_draws() -> None:
+    answers: asyncio.Queue[str] = asyncio.Queue()
+    asked: asyncio.Queue[Sampling] = asyncio.Queue()
+
+    class Waiting:
+        async def stream(self, *question: Any) -> AsyncIterator[Any]:
+            asked.put_nowait(question[3])
+            if await answers.get() == "dies":
+                raise Unavailable("the engine is gone")
+            async for one in MemoryEngine().stream(*question):
+                yield one
+
+    door = Door(Session(), {"": Seat(Waiting(), "p", Sampling(seed=7))})  # type: ignore[arg-type]
+    async with opened(door), openai.AsyncOpenAI(base_url=f"{door.url}/v1", api_key=door.key, max_retries=0) as client:
+
+        def ask() -> asyncio.Task[Any]:
+            return asyncio.create_task(client.chat.completions.create(model="m", messages=ASKED))
+
+        asking, seeds = [], []
+        for _ in range(3):
+            asking.append(ask())
+            seeds.append((await asked.get()).seed)
+        assert len(set(seeds)) == 3, "equal seeds would be one sample, learned from three times"
+        answers.put_nowait("dies")
+        with pytest.raises(openai.APIError):
+            await asking.pop(0)
+        asking.append(ask())
+        assert (await asked.get()).seed == seeds[0], "the draw that was lost"
+        for _ in asking:
+            answers.put_nowait("yes")
+        await asyncio.gather(*asking)
 
 
 async def test_the_door_lets_nobody_in_without_its_key(episode: Episode) -> None:

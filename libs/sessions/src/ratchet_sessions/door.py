@@ -16,6 +16,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Se
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from itertools import count
 from typing import Protocol, cast
 
 from starlette.exceptions import HTTPException
@@ -109,6 +110,8 @@ class Door:
         self._session = session
         self._seats = seats
         self._clock = clock
+        self._draws: defaultdict[bytes, set[int]] = defaultdict(set)
+        """By question, the draws that it was answered by, or waits for: each has another seed."""
         self._endpoints = {
             ("POST", "/v1/chat/completions"): self._chat,
             ("POST", "/v1/responses"): self._responses,
@@ -193,11 +196,15 @@ class Door:
         if seat is None:
             raise NotFound(f"this episode has no model {question.role}: it has {', '.join(self._seats)}")
         begin, id = self._clock.now(), new_id("cmp")
-        wanted = _drawn(seat.sampling, sampling, _seed(seat.sampling.seed, question, self._session.answered(question)))
         made: defaultdict[int, list[Completion]] = defaultdict(list)
         prompt_ids: Sequence[int] = ()
         recorded = False
         origin = self._session.origin(question)
+        asked = _digest(question)
+        drawn = self._draws[asked]
+        draw = next(one for one in count() if one not in drawn)
+        drawn.add(draw)
+        wanted = _drawn(seat.sampling, sampling, _seed(seat.sampling.seed, asked, draw))
         try:
             async with aclosing(self._deltas(seat, question, origin, wanted)) as deltas:
                 async for origin, delta in deltas:
@@ -215,6 +222,7 @@ class Door:
                     yield Piece(0, AnswerDelta(id, question.role, delta))
         except BaseException as error:
             if not recorded:
+                drawn.discard(draw)
                 self._session.fail(_failed(question, error, begin, self._clock.now()))
             raise
 
@@ -273,12 +281,16 @@ def _failed(question: Question, error: BaseException, begin: datetime, end: date
     return Failed(question, reason, not left and not isinstance(error, InvalidArgument | Unimplemented), begin, end)
 
 
-def _seed(seed: int | None, question: Question, time: int) -> int | None:
-    """48 bits, the same whenever the same question is asked for the same time: calls side by side come in any order."""
+def _seed(seed: int | None, asked: bytes, draw: int) -> int | None:
+    """48 bits, the same whenever the same is asked for the same draw: calls side by side come in any order."""
     if seed is None:
         return None
-    digest = hashlib.sha256(f"{seed}:{time}:{question}".encode()).digest()
+    digest = hashlib.sha256(f"{seed}:{draw}:".encode() + asked).digest()
     return int.from_bytes(digest[:6], "big")
+
+
+def _digest(question: Question) -> bytes:
+    return hashlib.sha256(repr(question).encode("utf-8", "surrogatepass")).digest()
 
 
 def _drawn(seat: Sampling, program: Sampling, seed: int | None) -> Sampling:

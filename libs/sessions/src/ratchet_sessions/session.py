@@ -9,19 +9,25 @@ the tokens that were read and sampled are kept as they are. Where the program re
 says what differs, and where.
 """
 
-import json
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 
 from ratchet_kit.errors import DataLoss, ResourceExhausted
 from ratchet_policies import Begun, Completion, FinishReason, Tool, Tools
-from ratchet_problems import Message, ToolCall
+from ratchet_problems import Message
+from ratchet_sessions import pasts
 
 MAX_CALLS = 4096
 MAX_TOKENS = 1 << 24
 """Tokens of one session, prompts counted once for each call: a program is not trusted."""
+MAX_TEXT = 1 << 26
+"""Letters of one session, those of a message that is said again counted once: what fails and what forms an answer has
+no tokens."""
+_OVERHEAD = 64
+"""Letters that a message counts for beside its text."""
 
 
 class BranchReason(StrEnum):
@@ -130,36 +136,34 @@ class Session:
     calls: list[Call] = field(default_factory=list)
     failed: list[Failed] = field(default_factory=list)
     _tokens: int = field(default=0, init=False)
+    _text: int = field(default=0, init=False, compare=False)
+    _pasts: defaultdict[str, pasts.Node] = field(
+        default_factory=lambda: defaultdict(pasts.Node), init=False, repr=False, compare=False
+    )
+    """Trees of messages, by role."""
 
     def __post_init__(self) -> None:
-        self._tokens = sum(len(call.ids) for call in self.calls)
+        for call in self.calls:
+            self._count(call, self._known(call.question))
+        self._text += sum(_letters(one.question, self._known(one.question)) for one in self.failed)
 
     def origin(self, question: Question) -> Origin:
         """Where the call goes on from: the longest that fits, of equals the newest. So is the nearest of a branch.
 
         Raises ResourceExhausted for a session that is full.
         """
-        if len(self.calls) + len(self.failed) >= MAX_CALLS or self._tokens >= MAX_TOKENS:
-            raise ResourceExhausted(f"a session has at most {MAX_CALLS} calls and {MAX_TOKENS} tokens")
-        nearest, parent, kept = Branch(BranchReason.FIRST), None, 0
-        for call in reversed(self.calls):
-            if call.question.role != question.role:
-                continue
-            past = (*call.question.messages, call.answer)
-            same = _shared(past, question.messages)
-            fits = same == len(past) < len(question.messages)
-            if fits and _offered(call.question) == _offered(question):
-                if same > kept:
-                    parent, kept = call, same
-                continue
-            reason = BranchReason.TOOLS if fits else BranchReason.REWRITTEN
-            if same == len(question.messages):
-                reason = BranchReason.SHORTENED
-            if nearest.call is None or same > nearest.message:
-                nearest = Branch(reason, call.index, same)
-        if parent is None:
+        if self._is_full:
+            most = f"{MAX_CALLS} calls, {MAX_TOKENS} tokens and {MAX_TEXT} letters"
+            raise ResourceExhausted(f"a session has at most {most}")
+        offered = _offered(question)
+        known = self._known(question)
+        longest = min(len(known), len(question.messages))  # a past has to have something new after it
+        kept = next((place for place in range(longest - 1, 0, -1) if offered in known[place].ends), 0)
+        nearest = _nearest(known, question, offered)
+        if not kept:
             return Origin(branch=nearest)
         branch = nearest if nearest.call is not None and nearest.message >= kept else None
+        parent = self.calls[known[kept].ends[offered]]
         return Origin(parent.index, Begun(parent.ids, kept), branch)
 
     def record(
@@ -180,9 +184,10 @@ class Session:
             raise DataLoss("the engine's prompt does not go on from the tokens that were sampled")
         if not policy_id or len(completion.log_probs) != len(completion.token_ids):
             raise DataLoss("the answer came without its policy's id, or without a log-prob for each token")
+        known = self._known(question)
         call = Call(
             index=len(self.calls),
-            question=question,
+            question=_shared(question, known),
             origin=origin,
             answer=answer,
             prompt_ids=begun + tuple(prompt_ids[len(begun) :]),  # the same objects: long conversations are many
@@ -193,23 +198,34 @@ class Session:
             start_time=start_time,
             end_time=end_time,
         )
-        self._tokens += len(call.ids)
+        self._count(call, known)
         self.calls.append(call)
         return call
 
     def fail(self, failed: Failed) -> None:
-        """Keeps what failed, as far as there is room."""
-        if len(self.calls) + len(self.failed) < MAX_CALLS:
-            self.failed.append(failed)
+        """Keeps what failed, as far as there is room; a fault of the platform always."""
+        if failed.is_fault or not self._is_full:
+            known = self._known(failed.question)
+            self._text += _letters(failed.question, known)
+            self.failed.append(replace(failed, question=_shared(failed.question, known)))
+
+    @property
+    def _is_full(self) -> bool:
+        many = len(self.calls) + len(self.failed)
+        return many >= MAX_CALLS or self._tokens >= MAX_TOKENS or self._text >= MAX_TEXT
+
+    def _known(self, question: Question) -> list[pasts.Node]:
+        return pasts.walk(self._pasts[question.role], question.messages)
+
+    def _count(self, call: Call, known: Sequence[pasts.Node]) -> None:
+        self._tokens += len(call.ids)
+        self._text += _letters(call.question, known) + _size(call.answer)
+        pasts.add(known, (*call.question.messages, call.answer), _offered(call.question), call.index)
 
     @property
     def lost(self) -> list[Failed]:
         """Faults of the platform that the program met: those whose question was not answered later, asked again."""
         return [one for one in self.failed if one.is_fault and not any(_again(one, call) for call in self.calls)]
-
-    def answered(self, question: Question) -> int:
-        """Number of answers to the question so far."""
-        return sum(call.question == question for call in self.calls)
 
     @property
     def branches(self) -> Mapping[int, Branch]:
@@ -254,23 +270,33 @@ def _offered(question: Question) -> tuple[Tool, ...]:
     return question.tools.offered if question.tools else ()
 
 
-def _shared(past: Sequence[Message], messages: Sequence[Message]) -> int:
-    """Number of messages, from the first on, that are the same."""
-    pairs = zip(past, messages, strict=False)
-    return next((place for place, (a, b) in enumerate(pairs) if not _same(a, b)), min(len(past), len(messages)))
+def _nearest(known: Sequence[pasts.Node], question: Question, offered: tuple[Tool, ...]) -> Branch:
+    """The call that has the most of the question's messages without those that it could go on from."""
+    for same in range(len(known) - 1, -1, -1):
+        node, ends = known[same], known[same].ends
+        if same == len(question.messages):
+            return Branch(BranchReason.SHORTENED, node.newest, same) if node.newest >= 0 else Branch(BranchReason.FIRST)
+        rewritten = node.others(known[same + 1] if same + 1 < len(known) else None)
+        retooled = max((call for tools, call in ends.items() if tools != offered), default=-1)
+        if max(rewritten, retooled) >= 0:
+            reason = BranchReason.REWRITTEN if rewritten > retooled else BranchReason.TOOLS
+            return Branch(reason, max(rewritten, retooled), same)
+    return Branch(BranchReason.FIRST)
 
 
-def _same(one: Message, other: Message) -> bool:
-    if one == other:
-        return True
-    texts = one.role == other.role and one.content == other.content and one.tool_call_id == other.tool_call_id
-    return texts and list(map(_call, one.tool_calls)) == list(map(_call, other.tool_calls))
+def _shared(question: Question, known: Sequence[pasts.Node]) -> Question:
+    """The same, of the messages that are there already, as far as they are: long conversations are many."""
+    pairs = zip(known[1:], question.messages, strict=False)
+    there = (node.message if node.message == message else message for node, message in pairs)
+    return replace(question, messages=(*there, *question.messages[len(known) - 1 :]))
 
 
-def _call(call: ToolCall) -> tuple[str, str, str]:
-    """Programs read the arguments and write them again: the spaces between them, and their order, say nothing."""
-    try:
-        arguments = json.dumps(json.loads(call.arguments), sort_keys=True)
-    except (ValueError, RecursionError):
-        arguments = call.arguments
-    return call.id, call.name, arguments
+def _letters(question: Question, known: Sequence[pasts.Node]) -> int:
+    """About the size of what is new in it."""
+    tools = sum(len(tool.description) + len(tool.parameters) for tool in _offered(question))
+    return len(question.role) + len(question.json_schema) + tools + sum(map(_size, question.messages[len(known) - 1 :]))
+
+
+def _size(message: Message) -> int:
+    calls = sum(_OVERHEAD + len(call.arguments) + len(call.name) + len(call.id) for call in message.tool_calls)
+    return _OVERHEAD + len(message.content) + len(message.tool_call_id) + calls
