@@ -8,6 +8,7 @@ named tool was forced on was not drawn from the policy alone: it is masked as we
 """
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -38,6 +39,10 @@ log = get_logger(__name__)
 
 AT_ONCE = 32
 """Episodes of a run, each of which holds a workspace."""
+MOST_TRAJECTORIES = 32
+"""Of an episode, each as long as the policy's context at most: a program is not trusted with the memory of a step."""
+_WAITS = 60.0
+"""Seconds without an answer from which on it is the platform's affair if the program leaves."""
 _ENDS_THE_RUN = (NotFound, FailedPrecondition, DataLoss)
 """Errors of the engine that say that the weights are not there, or are others."""
 
@@ -94,8 +99,8 @@ class FolderPlayer:
                 engine = _Engine(complete)
                 seats = {"": Seat(engine, "", sampling, policy_id)}
                 ran = await run(self._workspaces, task, self._harness, seats, forgeable=self._forgeable)
-                if engine.fatal is not None:
-                    raise engine.fatal
+                if engine.fault is not None:
+                    raise engine.fault
                 if ran.judged is None:
                     raise Unavailable(f"{problem.id}: {ran.fault}")
                 return ran
@@ -109,6 +114,11 @@ class FolderPlayer:
         if not trajectories:
             raise InvalidArgument(
                 f"{problem.id}: the program got no answer of the policy, and ended at {ran.done.ending}"
+            )
+        if len(trajectories) > MOST_TRAJECTORIES:
+            raise InvalidArgument(
+                f"{problem.id}: the program rewrote what was said into {len(trajectories)} conversations, and "
+                f"{MOST_TRAJECTORIES} at most are learned from"
             )
         return Played(_episode(problem, ran), trajectories, partial(_kept, task, ran))
 
@@ -155,15 +165,20 @@ class _Engine:
 
     def __init__(self, complete: Complete) -> None:
         self._complete = complete
-        self.fatal: RatchetError | None = None
+        self.fault: RatchetError | None = None
 
     async def stream(
         self, name: str, policy_id: str, prompt: ChatPrompt, sampling: Sampling, priority: Priority = Priority.NORMAL
     ) -> AsyncGenerator[Delta]:
+        began = time.monotonic()
         try:
             made = await self._complete(prompt, sampling)
         except _ENDS_THE_RUN as error:
-            self.fatal = error
+            self.fault = error
+            raise
+        except asyncio.CancelledError:
+            if (waited := time.monotonic() - began) > _WAITS:
+                self.fault = Unavailable(f"the program left after it had waited {waited:.0f} s for an answer")
             raise
         for place, completion in enumerate(made.completions):
             first: Sequence[int] = () if place else made.prompt_ids
