@@ -200,11 +200,11 @@ class Door:
         prompt_ids: Sequence[int] = ()
         recorded = False
         origin = self._session.origin(question)
-        asked = _digest(question)
-        drawn = self._draws[asked]
+        digest = _digest(question)
+        drawn = self._draws[digest]
         draw = next(one for one in count() if one not in drawn)
         drawn.add(draw)
-        wanted = _drawn(seat.sampling, sampling, _seed(seat.sampling.seed, asked, draw))
+        wanted = _drawn(seat.sampling, sampling, _seed(seat.sampling.seed, digest, draw))
         try:
             async with aclosing(self._deltas(seat, question, origin, wanted)) as deltas:
                 async for origin, delta in deltas:
@@ -281,12 +281,12 @@ def _failed(question: Question, error: BaseException, begin: datetime, end: date
     return Failed(question, reason, not left and not isinstance(error, InvalidArgument | Unimplemented), begin, end)
 
 
-def _seed(seed: int | None, asked: bytes, draw: int) -> int | None:
+def _seed(seed: int | None, digest: bytes, draw: int) -> int | None:
     """48 bits, the same whenever the same is asked for the same draw: calls side by side come in any order."""
     if seed is None:
         return None
-    digest = hashlib.sha256(f"{seed}:{draw}:".encode() + asked).digest()
-    return int.from_bytes(digest[:6], "big")
+    drawn = hashlib.sha256(f"{seed}:{draw}:".encode() + digest).digest()
+    return int.from_bytes(drawn[:6], "big")
 
 
 def _digest(question: Question) -> bytes:
