@@ -40,7 +40,7 @@ log = get_logger(__name__)
 AT_ONCE = 32
 """Episodes of a run, each of which holds a workspace."""
 MOST_TRAJECTORIES = 32
-"""Bounds an episode, each as long as the policy's context at most: a program is not trusted with the memory of a step."""
+"""Bounds an episode. Each is as long as the policy's context at most: a program is not trusted with a step's memory."""
 _WAITS = 60.0
 """Seconds without an answer from which on it is the platform's affair if the program leaves."""
 _ENDS_THE_RUN = (NotFound, FailedPrecondition, DataLoss)
