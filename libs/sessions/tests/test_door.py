@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from ratchet_policies import FinishReason, Sampling
 from ratchet_problems import Message
 from ratchet_sessions import BranchReason, Session
 from ratchet_sessions.door import Door, Seat, opened
+from ratchet_testing.clock import ManualClock
 from ratchet_testing.memory_engine import POLICY, MemoryEngine, call
 
 TOOLS: Any = [{"type": "function", "function": {"name": "run", "parameters": {"type": "object"}}}]
@@ -290,3 +292,31 @@ async def test_its_variables_are_what_clients_read(episode: Episode, monkeypatch
         monkeypatch.setenv(name, value)
     await openai.AsyncOpenAI(max_retries=0).chat.completions.create(model="m", messages=ASKED)
     assert len(episode.session.calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("waited", "fault", "reason"),
+    [(59, False, "the program left amid the answer"), (61, True, "the program left after 61 s without an answer")],
+)
+async def test_who_leaves_after_a_minute_without_an_answer_leaves_a_slow_platform(
+    waited: int, fault: bool, reason: str
+) -> None:
+    clock, came = ManualClock(), asyncio.Event()
+
+    class Stalled(MemoryEngine):
+        async def stream(self, *given: Any, **named: Any) -> AsyncIterator[Any]:
+            clock.advance(timedelta(seconds=waited))
+            came.set()
+            await asyncio.sleep(60)
+            yield None
+
+    session = Session()
+    async with opened(Door(session, {"": Seat(Stalled(), "p")}, clock)) as door:
+        client = openai.AsyncOpenAI(base_url=f"{door.url}/v1", api_key=door.key, max_retries=0)
+        asking = asyncio.create_task(client.chat.completions.create(model="m", messages=ASKED))
+        await came.wait()
+        asking.cancel()
+        while not session.failed:
+            await asyncio.sleep(0.01)
+    assert [(one.is_fault, one.reason) for one in session.failed] == [(fault, reason)]
+    assert len(session.lost) == fault

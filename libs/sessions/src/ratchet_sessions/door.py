@@ -52,6 +52,8 @@ from ratchet_sessions.doors.responses_requests import ResponsesRequest
 from ratchet_sessions.session import Branch, BranchReason, Failed, Origin, Question, Session
 
 _GRACE = timedelta(seconds=2)
+WAITS = timedelta(minutes=1)
+"""From then on the platform is at fault where a program leaves that has nothing of its answer."""
 
 
 class Engine(Protocol):
@@ -223,7 +225,7 @@ class Door:
         except BaseException as error:
             if not recorded:
                 drawn.discard(draw)
-                self._session.fail(_failed(question, error, begin, self._clock.now()))
+                self._session.fail(_failed(question, error, begin, self._clock.now(), began=bool(made)))
             raise
 
     async def _deltas(
@@ -275,10 +277,15 @@ async def _whole(pieces: AsyncGenerator[Piece]) -> Answer:
     return WholeAnswer(first.id, first.version, Generation(completions, delta.policy_id, delta.prompt_tokens))
 
 
-def _failed(question: Question, error: BaseException, begin: datetime, end: datetime) -> Failed:
-    left = not isinstance(error, Exception)
-    reason = "the program left amid the answer" if left else str(error) or type(error).__name__
-    return Failed(question, reason, not left and not isinstance(error, InvalidArgument | Unimplemented), begin, end)
+def _failed(question: Question, error: BaseException, begin: datetime, end: datetime, *, began: bool) -> Failed:
+    """`began`: there was some of the answer."""
+    if isinstance(error, Exception):
+        reason = str(error) or type(error).__name__
+        return Failed(question, reason, not isinstance(error, InvalidArgument | Unimplemented), begin, end)
+    if not began and end - begin > WAITS:
+        waited = f"the program left after {(end - begin).total_seconds():.0f} s without an answer"
+        return Failed(question, waited, True, begin, end)
+    return Failed(question, "the program left amid the answer", False, begin, end)
 
 
 def _seed(seed: int | None, digest: bytes, draw: int) -> int | None:

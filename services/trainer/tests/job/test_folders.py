@@ -1,6 +1,5 @@
 """Episodes on task folders as they are learned from: a real sandbox, an engine in memory."""
 
-import asyncio
 import shutil
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -24,7 +23,6 @@ from ratchet_sessions import Session
 from ratchet_sessions.session import Question
 from ratchet_testing.memory_engine import POLICY, MemoryEngine
 from ratchet_testing.workspaces import served
-from trainer_service.job.samples import folders
 from trainer_service.job.samples.folders import FolderPlayer, Tasks, trajectories_of
 
 from ..generating import Environment, Making
@@ -156,29 +154,6 @@ async def test_an_engine_with_other_weights_ends_the_run(sandbox_target: str, ma
         made = making(make_groups, engine, player(workspaces, known, "ask(task)"))
         with pytest.raises(DataLoss, match="other weights"):
             await made.groups.validate(problems)
-
-
-@pytest.mark.integration
-@pytest.mark.timeout(300)
-async def test_a_program_that_leaves_a_slow_platform_has_no_verdict(
-    sandbox_target: str, make_groups: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Slow(Chats):
-        async def generate(self, prompt: Any, sampling: Sampling, policy_id: str) -> Generation:
-            await asyncio.sleep(60)
-            raise AssertionError("the program has left")
-
-    monkeypatch.setattr(folders, "_WAITS", 0.5)
-    known, problems = tasks(tmp_path)
-    program = (
-        AGENT.replace("urlopen(request)", "urlopen(request, timeout=1)") + "try:\n    ask(task)\nexcept OSError: pass"
-    )
-    async with served(sandbox_target) as workspaces:
-        harness = Harness(("python", "/tmp/harness/agent.py"), {"agent.py": File(program.encode())})
-        made = making(make_groups, Slow(), FolderPlayer(workspaces, known, harness, timedelta()))
-        (group,) = await made.groups.validate(problems)
-    assert (list(group.samples), group.cut_off) == ([], 0)
-    assert "the program left after it had waited" in str(made.groups.last_fault)
 
 
 @pytest.mark.integration

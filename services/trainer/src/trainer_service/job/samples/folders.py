@@ -8,7 +8,6 @@ named tool was forced on was not drawn from the policy alone: it is masked as we
 """
 
 import asyncio
-import time
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -41,8 +40,6 @@ AT_ONCE = 32
 """Episodes of a run, each of which holds a workspace."""
 MOST_TRAJECTORIES = 32
 """Bounds an episode. Each is as long as the policy's context at most: a program is not trusted with a step's memory."""
-_WAITS = 60.0
-"""Seconds without an answer from which on it is the platform's affair if the program leaves."""
 _ENDS_THE_RUN = (NotFound, FailedPrecondition, DataLoss)
 """Errors of the engine that say that the weights are not there, or are others."""
 
@@ -170,15 +167,10 @@ class _Engine:
     async def stream(
         self, name: str, policy_id: str, prompt: ChatPrompt, sampling: Sampling, priority: Priority = Priority.NORMAL
     ) -> AsyncGenerator[Delta]:
-        began = time.monotonic()
         try:
             made = await self._complete(prompt, sampling)
         except _ENDS_THE_RUN as error:
             self.fault = error
-            raise
-        except asyncio.CancelledError:
-            if (waited := time.monotonic() - began) > _WAITS:
-                self.fault = Unavailable(f"the program left after it had waited {waited:.0f} s for an answer")
             raise
         for place, completion in enumerate(made.completions):
             first: Sequence[int] = () if place else made.prompt_ids
