@@ -43,7 +43,7 @@ test-quick:  ## Unit tests alone: five minutes on two cores
 	@$(SETUP) light
 	$(LIGHT)/pytest libs services tests/docs tests/shape -m "not integration and not verl and not vllm and not e2e" -n 2
 
-test-unit:  ## Unit and integration tests: no torch; twenty to thirty minutes on two cores, most of them attacks on the sandbox
+test-unit:  ## Unit and integration tests: no torch; some twenty minutes on two cores, most of them attacks on the sandbox
 	@$(SETUP) light sandbox-numpy sandbox-math
 	scripts/tests.sh libs services tests/docs tests/shape tests/places tests/simulated -m "not verl and not vllm and not e2e and not alone and not clients and not full" -n 3 --dist worksteal
 	scripts/tests.sh services/sandbox/tests/integration -m alone -n 0
