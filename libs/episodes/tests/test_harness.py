@@ -230,7 +230,7 @@ async def test_tools_of_a_server_are_offered_beside_ours(sandbox_target: str) ->
         (("no-such-server",), SERVER, "no-such-server serves no tools: .*No such file"),
         (("true",), SERVER, "true serves no tools: true, which serves the tools, has ended"),
         (("python", "/tmp/harness/server.py"), SERVER.replace('"age"', '"bash"'), "serves a tool bash, which is here"),
-        (("bash", "-c", "read line; echo hello"), SERVER, "bash serves no tools: it says 'hello', which is no JSON"),
+        (("bash", "-c", "read line; echo hello"), SERVER, "bash serves no tools: it says 'hello', which is no message"),
     ],
 )
 async def test_a_server_without_tools_is_an_error_of_who_named_it(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ratchet_episodes.tool_server import Refused, ToolServer
+from ratchet_episodes.tool_server import NoServer, Refused, ToolServer
 
 ROOT = Path(__file__).parents[3]
 OFFICIAL = """
@@ -78,3 +78,16 @@ def test_an_older_server_is_greeted_and_asked_for_all_pages(tmp_path: Path) -> N
     server = ToolServer([sys.executable, str(tmp_path / "server.py")])
     assert [one["name"] for one in server.tools()] == ["one", "two"]
     assert server.call("one", {}) == '{"said": ["2025-11-25"]}'
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ("5", "it says '5', which is no message"),
+        ('{"id": 1, "result": {"tools": [{"name": "one"}]}}', "a tool of it is not described: KeyError"),
+        ('{"id": 1, "result": {"tools": ["one"]}}', "a tool of it is not described"),
+    ],
+)
+def test_a_server_that_answers_something_else_is_said(answer: str, said: str) -> None:
+    with pytest.raises(NoServer, match=said):
+        ToolServer(["bash", "-c", f"read line; echo '{answer}'; cat"]).tools()

@@ -185,6 +185,12 @@ def unpack(packed: bytes) -> dict[str, Any]:
     return found
 
 
+def shown(packed: bytes, *, tokens: bool) -> dict[str, Any]:
+    """A packed record as JSON, for who asks for it over an API. Takes a while with many tokens."""
+    kept = unpack(packed)
+    return kept if tokens else without_tokens(kept)
+
+
 def without_tokens(kept: Mapping[str, Any]) -> dict[str, Any]:
     """For who wants to read what was said."""
     nothing = {"ids_kept": 0, "prompt_ids": [], "token_ids": [], "log_probs": []}

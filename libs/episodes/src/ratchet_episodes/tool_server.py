@@ -24,6 +24,10 @@ class NoServer(Refused):
     """It does not speak the protocol, or has ended."""
 
 
+def _message(error: Any) -> str:
+    return str(error.get("message") if isinstance(error, dict) else error)
+
+
 class ToolServer:
     """A process of the policy's workspace: what it does counts as the workspace's, its end is the tools' error."""
 
@@ -42,17 +46,20 @@ class ToolServer:
         except Refused:
             self._greet()
             found = self._listed()
-        return [
-            {"name": one["name"], "description": one.get("description") or "", "parameters": one["inputSchema"]}
-            for one in found
-        ]
+        try:
+            return [
+                {"name": one["name"], "description": one.get("description") or "", "parameters": one["inputSchema"]}
+                for one in found
+            ]
+        except (KeyError, TypeError, AttributeError) as error:
+            raise NoServer(f"a tool of it is not described: {error!r}") from None
 
     def call(self, name: str, arguments: dict[str, Any]) -> str:
         """The tool's texts. Raises Refused, also where it says that it failed."""
         result = self._request("tools/call", {"name": name, "arguments": arguments})
         if result.get("resultType", "complete") != "complete":
             raise Refused(f"the tool {name} wants to know more from a person: {result['resultType']}")
-        texts = [one.get("text") or f"({one['type']})" for one in result.get("content", ())]
+        texts = [str(one.get("text") or f"({one.get('type')})") for one in result.get("content") or ()]
         if not texts and "structuredContent" in result:
             texts = [json.dumps(result["structuredContent"])]
         if result.get("isError"):
@@ -60,10 +67,11 @@ class ToolServer:
         return "\n".join(texts)
 
     def _listed(self) -> list[dict[str, Any]]:
-        found, cursor = [], None
+        found: list[dict[str, Any]] = []
+        cursor = None
         while True:
             page = self._request("tools/list", {"cursor": cursor} if cursor else {})
-            found += page["tools"]
+            found += page.get("tools") or ()
             cursor = page.get("nextCursor")
             if not cursor:
                 return found
@@ -83,14 +91,16 @@ class ToolServer:
             try:
                 said = json.loads(line)
             except ValueError:
-                raise NoServer(f"it says {line.strip()[:80]!r}, which is no JSON") from None
+                said = None
+            if not isinstance(said, dict):
+                raise NoServer(f"it says {line.strip()[:80]!r}, which is no message")
             if said.get("method") and "id" in said:
                 self._send({"jsonrpc": "2.0", "id": said["id"], "error": {"code": -32601, "message": "not offered"}})
             elif said.get("id") == number:
                 if "error" in said:
-                    raise Refused(str(said["error"].get("message")))
-                result: dict[str, Any] = said["result"]
-                return result
+                    raise Refused(_message(said["error"]))
+                result = said.get("result")
+                return result if isinstance(result, dict) else {}
         raise NoServer(self._ended)
 
     def _send(self, message: dict[str, Any]) -> None:

@@ -281,8 +281,7 @@ def sample_to_proto(sample: Sample) -> pb.Sample:
 
 def episode_to_proto(sample: Sample, *, tokens: bool) -> pb.GetEpisodeResponse:
     """Takes a while with many tokens."""
-    kept = record.unpack(sample.record)
-    shown = json_format.ParseDict(kept if tokens else record.without_tokens(kept), struct_pb2.Struct())
+    shown = json_format.ParseDict(record.shown(sample.record, tokens=tokens), struct_pb2.Struct())
     return pb.GetEpisodeResponse(sample=sample_to_proto(sample), record=shown)
 
 

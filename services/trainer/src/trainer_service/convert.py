@@ -405,8 +405,7 @@ def with_record(sample: Sample, *, tokens: bool) -> pb.GetTrainingSampleResponse
     """Takes a while with many tokens."""
     found = pb.GetTrainingSampleResponse(sample=sample_to_proto(sample))
     if sample.record:
-        kept = record.unpack(sample.record)
-        json_format.ParseDict(kept if tokens else record.without_tokens(kept), found.record)
+        json_format.ParseDict(record.shown(sample.record, tokens=tokens), found.record)
     return found
 
 

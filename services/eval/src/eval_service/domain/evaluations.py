@@ -263,7 +263,7 @@ class Evaluations:
         if not sample.record:
             raise FailedPrecondition(
                 f"the record of {problem_id}:{index} is not kept: records go with the texts of old evaluations "
-                "(RATCHET_EVAL_KEEP_TEXTS), and those of before 2026-11-30 have none; evaluate again for new ones"
+                "(RATCHET_EVAL_KEEP_TEXTS); evaluate again for new ones"
             )
         return sample
 

@@ -11,7 +11,7 @@ from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
 from ratchet_kit.errors import Unavailable
-from trainer_service.verl.driver.step_sampling import FAULTS, Replay
+from trainer_service.verl.driver.step_sampling import CUT_OFF, FAULTS, Replay
 
 pytestmark = pytest.mark.verl
 
@@ -27,7 +27,9 @@ def replay() -> Replay:
     return Replay(
         group_size=2,
         max_filtered=0,
-        source=lambda: SimpleNamespace(check_faults=refuse, place_of=PLACES.__getitem__, cut_off=lambda step: 1),
+        source=lambda: SimpleNamespace(
+            check_faults=refuse, place_of=PLACES.__getitem__, cut_off=lambda uids: uids.count("z")
+        ),
         trainer_mode="sync",
         trainer_config={},
         max_off_policy_threshold=None,
@@ -57,7 +59,10 @@ def test_an_episode_counts_once_and_one_that_was_cut_off_is_no_fault(
 ) -> None:
     batch = KVBatchMeta(["x_0_0", "x_0_1", "y_1_0"], [{}, {}, {}], partition_id="train")
     monkeypatch.setattr(ReplayBuffer, "sample", lambda *unused: (batch, {}))
-    assert replay.sample(3, "train", 2)[1] == {FAULTS: 1}  # of four, two came and one was cut off
+    replay._select_prompt_uids("train", {"y", "z"}, 2)
+    assert replay.sample(3, "train", 2)[1] == {FAULTS: 1, CUT_OFF: 1}  # of four, two came
+    replay._select_prompt_uids("train", {"x", "y"}, 2)
+    assert replay.sample(3, "train", 2)[1] == {FAULTS: 2, CUT_OFF: 0}, "of other prompts, which were replaced"
 
 
 def test_a_step_of_which_nothing_is_left_is_tried_again(replay: Replay, monkeypatch: pytest.MonkeyPatch) -> None:

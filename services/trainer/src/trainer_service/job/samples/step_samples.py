@@ -41,8 +41,8 @@ class StepSamples:
     """Of prompts, by their uids."""
     greedy: dict[str, float] = field(default_factory=dict)
     """The reward of the greedy completion of each prompt that has one, by its uid."""
-    cut_off: int = 0
-    """Episodes whose time was over."""
+    cut_off: dict[str, int] = field(default_factory=dict)
+    """Episodes of a prompt whose time was over, by its uid."""
     running: list[Future[None]] = field(default_factory=list)
     tally: Tally = field(default_factory=Tally)
     kept_groups: int = 0
@@ -66,7 +66,7 @@ class StepSamples:
 
     def add(self, one: Prompted, group: Group) -> None:
         """A group that has ended. One without samples tells nothing."""
-        self.cut_off += group.cut_off
+        self.cut_off[one.uid] = group.cut_off
         if one.place < self.kept_groups:
             self.kept.append((one, group))
         if group.samples:

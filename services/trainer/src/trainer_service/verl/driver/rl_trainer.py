@@ -53,7 +53,7 @@ from trainer_service.verl.driver.samplers import (
     PluginSampler,
     takes_earned,
 )
-from trainer_service.verl.driver.step_sampling import FAULTS, Replay
+from trainer_service.verl.driver.step_sampling import CUT_OFF, FAULTS, Replay
 from trainer_service.verl.driver.validation import Validated, validate
 from trainer_service.verl.precision import round_weights
 from trainer_service.verl.rank.losses import ENTROPY, GAP_MEAN
@@ -270,7 +270,7 @@ class RatchetTrainer(PPOTrainerSync):
         assert isinstance(self._state, Learning | Ahead)
         assert self._state.step == self.global_steps
         if self._session.folders:
-            check_cut_off(self.global_steps, self.rollouts.cut_off(self.global_steps), spec.hyperparameters.samples)
+            check_cut_off(self.global_steps, metrics[CUT_OFF], spec.hyperparameters.samples)
             self._fit_updates(len(batch))
         elif spec.resources.ranks == 1 and not lost:
             return batch  # nothing to balance, which takes verl 30 ms
@@ -361,6 +361,8 @@ class RatchetTrainer(PPOTrainerSync):
         if not self._fresh:
             metrics["timing_s/overlapped"] = made.overlapped(timing_raw["gen"])
         of_rewards = self._of_rewards(step, made) | self._components
+        if self._session.folders:
+            of_rewards["episodes_cut_off"] = metrics[CUT_OFF] / self._session.job.spec.hyperparameters.samples
         super()._compute_metrics(batch, metrics, timing_raw, **options)
         # verl's own counts those that are as long as the longest of the batch (trainer/ppo/metric_utils.py:576).
         most = self._session.job.spec.hyperparameters.max_response_tokens or 0
@@ -407,8 +409,6 @@ class RatchetTrainer(PPOTrainerSync):
         tallied = made.tally.take() | rewarding.weights(step)
         if self._session.job.algorithm.has_greedy:
             tallied["greedy_reward_mean"] = made.greedy_mean
-        if self._session.folders:
-            tallied["episodes_cut_off"] = made.cut_off / self._session.job.spec.hyperparameters.samples
         if (self._session.folders or rewarding.reward.combination == Combination.GDPO) and "score_mean" in tallied:
             # The mean over a group is 0 whatever is learned, or over trajectories, of which an episode has several.
             tallied["reward_mean"] = tallied["score_mean"]

@@ -106,9 +106,9 @@ class Rollouts:
         """What the groups of the step told, for a curriculum. All of them have ended."""
         return self._made[step].evidence
 
-    def cut_off(self, step: int) -> int:
-        """Episodes of the step whose time was over."""
-        return self._made[step].cut_off
+    def cut_off(self, uids: Sequence[str]) -> int:
+        """Number of episodes of these prompts whose time was over."""
+        return sum(made.cut_off.get(uid, 0) for made in self._made.values() for uid in uids)
 
     def take(self, step: int) -> StepSamples:
         """What was made for the step, which is over."""

@@ -1,13 +1,13 @@
 """Which finished groups a step trains on: verl's replay buffer, with faults counted and dynamic sampling bounded."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
-FAULTS = "training/platform_faults"
+FAULTS, CUT_OFF = "training/platform_faults", "training/cut_off"
 
 # verl polls every 2 s, which is as long as a step of a small model takes. Here it looks when groups have ended; so
 # often in any case.
@@ -21,8 +21,8 @@ class Source(Protocol):
         """Raises what ends the attempt, where too many samples of a step were lost."""
         ...
 
-    def cut_off(self, step: int) -> int:
-        """Episodes of a step whose time was over."""
+    def cut_off(self, uids: Sequence[str]) -> int:
+        """Number of episodes of these prompts whose time was over."""
         ...
 
     def place_of(self, uid: str) -> int:
@@ -59,6 +59,7 @@ class Replay(ReplayBuffer):
         self._max_filtered = max_filtered
         self._source = source
         self._filtered = 0
+        self._selected: Sequence[str] = ()
 
     def sample(self, global_steps: int, partition_id: str, batch_size: int) -> tuple[KVBatchMeta, dict[str, Any]]:
         """`batch_size` prompts' samples. A lost sample is absent: verl fills its place with a row whose mask is 0, in a
@@ -75,9 +76,9 @@ class Replay(ReplayBuffer):
             wanted = batch_size * self._group_size
             self._source().check_faults(global_steps, wanted, wanted)
             raise
-        samples = len({key.rpartition("_")[0] for key in batch.keys})
-        lost = batch_size * self._group_size - samples - self._source().cut_off(global_steps)
-        return batch, metrics | {FAULTS: max(0, lost)}
+        samples, cut_off = len({key.rpartition("_")[0] for key in batch.keys}), self._source().cut_off(self._selected)
+        lost = batch_size * self._group_size - samples - cut_off
+        return batch, metrics | {FAULTS: lost, CUT_OFF: cut_off}
 
     def _dapo_filtered_keys(self, partition_id: str) -> tuple[set[str], Counter[float]]:
         if self._filtered >= self._max_filtered:
@@ -90,9 +91,11 @@ class Replay(ReplayBuffer):
         return evicted
 
     def _select_prompt_uids(self, partition_id: str, sampleable_keys: Iterable[str], batch_size: int) -> Any:
-        return super()._select_prompt_uids(
+        found = super()._select_prompt_uids(
             partition_id, sorted(sampleable_keys, key=self._source().place_of), batch_size
         )
+        self._selected = found[0]
+        return found
 
     def _materialize_batch(self, partition_id: str, *selected: Any) -> KVBatchMeta:
         batch = super()._materialize_batch(partition_id, *selected)
