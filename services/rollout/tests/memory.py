@@ -35,8 +35,8 @@ class ScriptedEngine:
     """Answers every prompt with the same tokens, until `die`. A streamed piece is one token. Of the tools that a chat
     offers it calls the one that it must call, or the first, with its first token.
 
-    Clear `going` to pause generation. Set `accepts_weights` to False to fail the check of the next weights. `prepared`
-    is the folder whose changes it would apply.
+    Clear `going` to pause generation; `interrupt` ends it even so. Set `accepts_weights` to False to fail the check of
+    the next weights. `prepared` is the folder whose changes it would apply.
     """
 
     def __init__(self, model: ModelFolder) -> None:
@@ -47,6 +47,7 @@ class ScriptedEngine:
         self.stopped = False
         self.generating = 0
         self.cpu_time = timedelta()
+        self.interrupted = asyncio.Event()
         self.prepared: ModelFolder | None = None
         self._death: asyncio.Future[Death] = asyncio.get_running_loop().create_future()
 
@@ -76,15 +77,22 @@ class ScriptedEngine:
             whole = [_completion(request, index, range(count), last=True) for index in range(request.sampling.n)]
             if not stream or not count:
                 await self._alive_and_going()
-                yield EngineOutput(tuple(whole), prompt, echo)
+                broken_off = self.interrupted.is_set()
+                yield EngineOutput(tuple(_aborted(request) if broken_off else whole), prompt, echo)
                 return
             for position in range(count):
                 await self._alive_and_going()
+                if self.interrupted.is_set():
+                    yield EngineOutput(tuple(_aborted(request)), prompt)
+                    return
                 last = position == count - 1
                 pieces = [_completion(request, i, [position], last=last) for i in range(request.sampling.n)]
                 yield EngineOutput(tuple(pieces), prompt, None if position else echo)
         finally:
             self.generating -= 1
+
+    async def interrupt(self) -> None:
+        self.interrupted.set()
 
     async def prepare(self, folder: ModelFolder) -> None:
         if self._death.done():
@@ -98,6 +106,7 @@ class ScriptedEngine:
         if not self.accepts_weights:
             raise DataLoss("the engine does not compute with the sent weights")
         self.loaded.append(folder)
+        self.interrupted.clear()
         in_place, self.prepared = self.prepared is folder, None
         return LoadedWeights(probe_error=0.0, in_place=in_place)
 
@@ -110,12 +119,13 @@ class ScriptedEngine:
             self._death.set_result(Death("stopped"))
 
     async def _alive_and_going(self) -> None:
-        going = asyncio.create_task(self.going.wait())
+        going = [asyncio.create_task(event.wait()) for event in (self.going, self.interrupted)]
         try:
-            futures: list[asyncio.Future[Any]] = [going, self._death]
+            futures: list[asyncio.Future[Any]] = [*going, self._death]
             await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            going.cancel()
+            for task in going:
+                task.cancel()
         if self._death.done():
             raise Unavailable("the engine died during the call")
 
@@ -230,6 +240,10 @@ def _completion(request: GenerationRequest, index: int, positions: "range | list
         finish_reason=FinishReason.LENGTH if last else FinishReason.UNFINISHED,
         tool_calls=_calls(request) if 0 in positions else (),
     )
+
+
+def _aborted(request: GenerationRequest) -> list[Completion]:
+    return [Completion(index, "", FinishReason.ABORTED) for index in range(request.sampling.n)]
 
 
 def _calls(request: GenerationRequest) -> tuple[ToolCall, ...]:

@@ -100,8 +100,10 @@ class World:
         await self.policies.load(LoadPolicy(f"load-{name}-{source}", name, source))
         return await self.policies.settled(name)
 
-    async def update(self, content: bytes, announced: PolicyId | None = None, base: PolicyId | None = None) -> None:
-        update = WeightUpdate(P, announced or content_id(content), step=1, base=base)
+    async def update(
+        self, content: bytes, announced: PolicyId | None = None, base: PolicyId | None = None, interrupts: bool = False
+    ) -> None:
+        update = WeightUpdate(P, announced or content_id(content), step=1, base=base, interrupts=interrupts)
         await self.policies.update(update, weights(content))
 
     async def until(self, state: State) -> Policy:

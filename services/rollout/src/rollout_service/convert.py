@@ -107,7 +107,7 @@ async def weight_update_from_proto(
     faults.raise_if_any("the weights cannot be loaded")
     header = first.header
     base = PolicyId(header.base_policy_id) if header.HasField("base_policy_id") else None
-    update = WeightUpdate(PolicyName(header.policy), PolicyId(header.policy_id), header.step, base)
+    update = WeightUpdate(PolicyName(header.policy), PolicyId(header.policy_id), header.step, base, header.interrupts)
     return update, _weights(messages)
 
 

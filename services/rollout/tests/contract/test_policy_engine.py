@@ -37,7 +37,7 @@ from rollout_service.domain.policy import EngineOptions, PolicyName
 from rollout_service.domain.ports import EngineFactory, ModelFolder, ModelFolders, PolicyEngine
 from rollout_service.domain.weights import Chunk, TensorHeader, WeightStream
 
-from ..memory import MemoryFolders, ScriptedEngines, content_id
+from ..memory import MemoryFolders, ScriptedEngine, ScriptedEngines, content_id
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -357,6 +357,35 @@ async def test_a_caller_that_leaves_harms_nobody(engine: PolicyEngine) -> None:
     task.cancel()
     await asyncio.wait([task])
     assert await answers(engine, tokens(1, max_tokens=1))
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_an_interrupted_answer_ends_with_what_there_is(case: Case, engine: PolicyEngine, stream: bool) -> None:
+    """What goes on from it is drawn as what was never interrupted: nothing of the answer is lost, or drawn twice."""
+    asked = tokens(1, 2, n=2, temperature=1, min_p=1, logprobs=True, ignore_eos=True)
+    whole = [joined([one]) for one in (await answers(engine, asked))[0].completions]
+    if isinstance(engine, ScriptedEngine):
+        engine.going.clear()
+    running = asyncio.create_task(answers(engine, asked, stream=stream))
+    await asyncio.sleep(0.02)
+    await engine.interrupt()
+    pieces = {0: list[Completion](), 1: list[Completion]()}
+    for output in await running:
+        for one in output.completions:
+            pieces[one.index].append(one)
+    for index, some in pieces.items():
+        broken = joined(some)
+        assert broken.finish_reason is FinishReason.ABORTED
+        made = len(broken.token_ids)
+        assert broken.token_ids == whole[index].token_ids[:made]
+        assert len(broken.log_probs) == made < len(whole[index].token_ids)
+    (later,) = await answers(engine, asked)
+    assert [(one.finish_reason, one.token_ids) for one in later.completions] == [(FinishReason.ABORTED, ())] * 2
+    if isinstance(engine, ScriptedEngine):
+        engine.going.set()
+    await engine.load_weights(case.model)
+    (again,) = await answers(engine, asked)
+    assert [one.token_ids for one in again.completions] == [one.token_ids for one in whole]
 
 
 async def test_takes_weights_and_shows_them(case: Case, engine: PolicyEngine) -> None:

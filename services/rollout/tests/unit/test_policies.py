@@ -19,6 +19,7 @@ from ratchet_kit.errors import (
     ResourceExhausted,
     Unavailable,
 )
+from ratchet_policies import FinishReason
 from rollout_service.domain.policies import LoadPolicy
 from rollout_service.domain.policy import PolicyName, State
 from rollout_service.domain.ports import KeptPolicy, ModelFolder
@@ -247,6 +248,20 @@ class TestUpdate:
         await update
         assert (await before).policy_id == BASE
         assert (await after).policy_id == content_id(b"new")
+
+    async def test_that_interrupts_waits_for_no_generation(self, world: World) -> None:
+        await world.load()
+        world.engine.going.clear()
+        before = [asyncio.create_task(world.policies.generate(P, REQUEST)) for _ in range(3)]
+        await asyncio.sleep(0.01)
+        await world.update(b"new", interrupts=True)
+        for generation in await asyncio.gather(*before):
+            assert generation.policy_id == BASE
+            assert [one.finish_reason for one in generation.completions] == [FinishReason.ABORTED]
+        world.engine.going.set()
+        after = await world.policies.generate(P, REQUEST)
+        assert after.policy_id == content_id(b"new")
+        assert [one.finish_reason for one in after.completions] == [FinishReason.LENGTH]
 
     async def test_is_finished_although_the_caller_left(self, world: World) -> None:
         await world.load()

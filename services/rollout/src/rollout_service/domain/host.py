@@ -174,7 +174,7 @@ class PolicyHost:
                 f" announced {update.policy_id}; the old weights are still served"
             )
         # Shielded: when the caller cancels, the engine must not be left half loaded.
-        loaded, load_seconds = await asyncio.shield(asyncio.create_task(self._replace(received)))
+        loaded, load_seconds = await asyncio.shield(asyncio.create_task(self._replace(received, update.interrupts)))
         receive_seconds = time.monotonic() - started - load_seconds
         result = WeightUpdateResult(
             self.policy,
@@ -198,7 +198,7 @@ class PolicyHost:
         )
         return result
 
-    async def _replace(self, received: ModelFolder) -> tuple[LoadedWeights, float]:
+    async def _replace(self, received: ModelFolder, interrupts: bool) -> tuple[LoadedWeights, float]:
         """Gives the engine the new weights while nothing generates, for so many seconds. A later restart loads these
         weights."""
         unused = received
@@ -206,7 +206,10 @@ class PolicyHost:
             _, engine = self._serving(None)
             await engine.prepare(received)
             started = time.monotonic()
+            breaking = asyncio.create_task(engine.interrupt()) if interrupts else None  # begins once nothing new does
             async with self._weights.writing():
+                if breaking is not None:
+                    await breaking
                 _, engine = self._serving(None)
                 try:
                     loaded = await engine.load_weights(received)

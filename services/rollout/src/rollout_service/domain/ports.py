@@ -114,6 +114,12 @@ class PolicyEngine(Protocol):
         """
         ...
 
+    async def interrupt(self) -> None:
+        """Breaks off what it generates, and what it is asked for until `load_weights` has ended: each answer is
+        ABORTED, with what there is of it. Raises Unavailable when the engine dies.
+        """
+        ...
+
     async def prepare(self, folder: ModelFolder) -> None:
         """Gets ready for the changes of a folder, while it generates: `load_weights` then applies them in place. Where
         that cannot be, the log says why, and `load_weights` reads the whole folder.

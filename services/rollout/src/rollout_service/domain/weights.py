@@ -35,13 +35,15 @@ WeightStream = AsyncIterator[TensorHeader | Chunk]
 class WeightUpdate:
     """Which policy gets new weights, and the policy id that they must have.
 
-    `base`: the weights that these are changes of; None where all come, whole.
+    `base`: the weights that these are changes of; None where all come, whole. `interrupts`: breaks off what is being
+    generated, instead of waiting for it.
     """
 
     policy: PolicyName
     policy_id: PolicyId
     step: int
     base: PolicyId | None = None
+    interrupts: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ class _FinishReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FinishRe
     FINISH_REASON_LENGTH: _FinishReason.ValueType  # 2
     """max_tokens or the model's length."""
     FINISH_REASON_ABORTED: _FinishReason.ValueType  # 3
-    """The engine gave up; the text may end anywhere."""
+    """The engine gave up, or new weights broke it off (UpdateWeights); the text may end anywhere."""
     FINISH_REASON_TOOL_CALLS: _FinishReason.ValueType  # 4
     """The model called tools without being forced to."""
 
@@ -44,7 +44,7 @@ FINISH_REASON_STOP: FinishReason.ValueType  # 1
 FINISH_REASON_LENGTH: FinishReason.ValueType  # 2
 """max_tokens or the model's length."""
 FINISH_REASON_ABORTED: FinishReason.ValueType  # 3
-"""The engine gave up; the text may end anywhere."""
+"""The engine gave up, or new weights broke it off (UpdateWeights); the text may end anywhere."""
 FINISH_REASON_TOOL_CALLS: FinishReason.ValueType  # 4
 """The model called tools without being forced to."""
 Global___FinishReason: _TypeAlias = FinishReason  # noqa: Y015

@@ -604,6 +604,7 @@ class UpdateWeightsHeader(_message.Message):
     POLICY_ID_FIELD_NUMBER: _builtins.int
     STEP_FIELD_NUMBER: _builtins.int
     BASE_POLICY_ID_FIELD_NUMBER: _builtins.int
+    INTERRUPTS_FIELD_NUMBER: _builtins.int
     policy: _builtins.str
     policy_id: _builtins.str
     """The id that the weights must have once loaded."""
@@ -613,6 +614,10 @@ class UpdateWeightsHeader(_message.Message):
     """Id of the weights to which the changes apply; tensors that are not sent stay as they are there. Unset: all tensors
     are sent, whole. FAILED_PRECONDITION if the policy has other weights: send all tensors whole.
     """
+    interrupts: _builtins.bool
+    """Breaks off the completions that are being made: each ends FINISH_REASON_ABORTED with the tokens that it has, all of
+    the old weights. Unset: the new weights wait for them.
+    """
     def __init__(
         self,
         *,
@@ -620,10 +625,11 @@ class UpdateWeightsHeader(_message.Message):
         policy_id: _builtins.str = ...,
         step: _builtins.int = ...,
         base_policy_id: _builtins.str | None = ...,
+        interrupts: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_base_policy_id", b"_base_policy_id", "base_policy_id", b"base_policy_id"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_base_policy_id", b"_base_policy_id", "base_policy_id", b"base_policy_id", "policy", b"policy", "policy_id", b"policy_id", "step", b"step"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_base_policy_id", b"_base_policy_id", "base_policy_id", b"base_policy_id", "interrupts", b"interrupts", "policy", b"policy", "policy_id", b"policy_id", "step", b"step"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__base_policy_id: _TypeAlias = _typing.Literal["base_policy_id"]  # noqa: Y015
     _WhichOneofArgType__base_policy_id: _TypeAlias = _typing.Literal["_base_policy_id", b"_base_policy_id"]  # noqa: Y015

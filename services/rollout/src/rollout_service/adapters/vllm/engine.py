@@ -243,6 +243,9 @@ class VllmPolicyEngine:
                 last = reply.last
                 yield wire.output_of(reply)
 
+    async def interrupt(self) -> None:
+        await self._loading(wire.Interrupt())
+
     async def prepare(self, folder: ModelFolder) -> None:
         if folder.changes is None:
             return

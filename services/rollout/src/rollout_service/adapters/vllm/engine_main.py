@@ -70,6 +70,9 @@ class EngineServer:
                 async with aclosing(_beats(engine)) as beats:
                     async for beat in beats:
                         yield beat
+            case wire.Interrupt():
+                await engine.interrupt()
+                yield wire.Interrupted()
             case wire.PrepareChanges():
                 yield wire.Prepared(await engine.prepare(call))
             case wire.LoadWeights():

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 log = get_logger(__name__)
 _DEATH_POLL_SECONDS = 0.1
+_ABORT_POLL_SECONDS = 0.005
 _TEMPLATE_SECONDS = 3.0
 """Processor time; nobody else is answered meanwhile."""
 _AUTO_FIT = -1
@@ -84,6 +85,9 @@ class VllmEngine:
         self._prepared = ""
         """The policy id of the weights that it has with the changes that are ready."""
         self._dropping: asyncio.Task[None] | None = None
+        self._running = set[str]()
+        """Ids of requests."""
+        self._is_interrupted = False
         self.loads = False
         """It takes new weights: it answers nothing meanwhile, and there is a limit for that."""
 
@@ -119,6 +123,13 @@ class VllmEngine:
     def stop(self) -> None:
         self._llm.shutdown(timeout=0)
 
+    async def interrupt(self) -> None:
+        """Breaks off what runs, and all that comes until new weights are loaded."""
+        self._is_interrupted = True
+        while self._running:
+            await self._llm.abort(list(self._running))  # no effect on one that is on its way to vLLM
+            await asyncio.sleep(_ABORT_POLL_SECONDS)
+
     async def prepare(self, call: wire.PrepareChanges) -> str:
         """Makes changes ready to be applied by the next `load_weights`. It generates meanwhile: vLLM makes its steps in
         between. Returns why they cannot be; empty where they can."""
@@ -150,7 +161,7 @@ class VllmEngine:
             loaded = await self._in_place(call) or await self._whole(call)
             await self._llm.resume_generation()
         finally:
-            self.loads = False
+            self.loads = self._is_interrupted = False
         if loaded.in_place:
             self._dropping = asyncio.create_task(self._drop())
         return loaded
@@ -198,6 +209,11 @@ class VllmEngine:
         prompt_ids = tuple(ids)
         wants_echo = call.sampling.echo
         came: defaultdict[int, list[Completion]] = defaultdict(list)
+        if self._is_interrupted:
+            none = tuple(Completion(index, "", FinishReason.ABORTED) for index in range(call.sampling.n))
+            yield wire.Output(none, prompt_ids, True)
+            return
+        self._running.add(request_id)
         try:
             async with aclosing(
                 self._llm.generate(tokens_input(ids), params, request_id, priority=call.priority)
@@ -217,6 +233,8 @@ class VllmEngine:
                     yield wire.Output(completions, prompt_ids, output.finished, echo)
         except (ValueError, VLLMClientError) as error:  # a JSON Schema that it cannot follow, say
             raise RequestRefused("sampling", str(error)) from error
+        finally:
+            self._running.discard(request_id)
 
     def _reader(self, call: wire.Generate) -> tools.CallReader | None:
         """None for a request without tools."""

@@ -74,6 +74,10 @@ class Generate(msgspec.Struct, tag="generate", frozen=True):
     begun: Begun | None = None
 
 
+class Interrupt(msgspec.Struct, tag="interrupt", frozen=True):
+    """The reply is `Interrupted`, once nothing is generated."""
+
+
 class PrepareChanges(msgspec.Struct, tag="prepare_changes", frozen=True):
     """The reply is `Prepared`."""
 
@@ -114,6 +118,10 @@ class Output(msgspec.Struct, tag="output", frozen=True):
     echo: Echo | None = None
 
 
+class Interrupted(msgspec.Struct, tag="interrupted", frozen=True):
+    pass
+
+
 class Prepared(msgspec.Struct, tag="prepared", frozen=True):
     obstacle: str
     """Why the changes cannot be applied in place; empty where they can."""
@@ -133,8 +141,8 @@ class Failed(msgspec.Struct, tag="failed", frozen=True):
     """For an invalid argument: the field of the public request."""
 
 
-Call = Watch | Generate | PrepareChanges | LoadWeights
-Reply = Described | Beat | Output | Prepared | Loaded | Failed
+Call = Watch | Generate | Interrupt | PrepareChanges | LoadWeights
+Reply = Described | Beat | Output | Interrupted | Prepared | Loaded | Failed
 
 T = TypeVar("T")
 _encoder = msgspec.msgpack.Encoder()
