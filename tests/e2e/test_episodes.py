@@ -149,6 +149,59 @@ def test_a_run_learns_from_episodes_of_a_harness(platform: Platform, tmp_path: P
     assert (refused.returncode, "is no data set of task folders" in refused.stderr) == (3, True), refused.stderr
 
 
+OUTLIVES = """
+import json, os, time, urllib.request
+
+def ask(*texts, **more):
+    messages = [{"role": ("user", "assistant")[at % 2], "content": text} for at, text in enumerate(texts)]
+    body = {"model": "any", "messages": messages, "max_tokens": 8, **more}
+    headers = {"Authorization": "Bearer " + os.environ["OPENAI_API_KEY"], "Content-Type": "application/json"}
+    url = os.environ["OPENAI_BASE_URL"] + "/chat/completions"
+    answer = json.load(urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode(), headers)))
+    return answer["choices"][0]["message"]["content"], answer["system_fingerprint"]
+
+first, began = ask("Write f.")
+if "long" in open("/tmp/instruction.md").read():
+    form = {"type": "json_schema", "json_schema": {"name": "any", "schema": {"type": "boolean"}}}
+    while ask("Write f.", response_format=form)[1] == began:
+        time.sleep(0.2)
+ask("Write f.", first, "Again.")
+"""
+
+
+def test_an_episode_that_outlives_an_update_holds_no_step_up(platform: Platform, tmp_path: Path) -> None:
+    """The long ones end only once the weights were replaced: by steps that learned from others meanwhile. Of three in
+    a row, which are under way, one is short."""
+    tasks = tmp_path / "tasks"
+    for name in ("long", "short", "brief"):
+        folder = Path(shutil.copytree(TASK, tasks / name))
+        (folder / "instruction.md").write_text(f"A {name} one.")
+        told = folder / "task.toml"
+        told.write_text(told.read_text().replace("csv-to-json", name).replace("= 120.0", "= 600.0"))
+    assert platform.ratchet("data", "add", "--name", "lengths", str(tasks)).returncode == 0
+    files = tmp_path / "files"
+    files.mkdir()
+    (files / "agent.py").write_text(OUTLIVES)
+    sized = ["--set", "batch_size=1", "--set", "group_size=2", "--set", "max_staleness=3", "--steps", "5"]
+    harness = ["--files", str(files), "--", "python", "/tmp/harness/agent.py"]
+    done = platform.ratchet("train", "--model", "starter", "--problems", "lengths", *sized, "--json", *harness)
+    if "task folders need a node at L2" in done.stderr:
+        pytest.skip("this machine has no namespaces")
+    assert done.returncode == 0, done.stderr
+    run = json.loads(done.stdout)
+    assert (run["state"], int(run.get("platform_faults", 0))) == ("STATE_SUCCEEDED", 0), run
+    steps = [platform.ratchet("samples", "list", run["id"], "--step", step, "--json") for step in "12345"]
+    found = [one for samples in steps for one in json.loads(samples.stdout)]
+    assert len(found) == 10
+    versions = [[span.get("step", 0) for span in one["spans"]] for one in found]
+    assert all(steps == sorted(set(steps)) for steps in versions)
+    ages = {one["step"] - 1 - steps[0] for one, steps in zip(found, versions, strict=True)}
+    assert {one.get("staleness", 0) for one in found} == ages
+    assert max(ages) <= 3
+    outlived = {one["problem_id"] for one, steps in zip(found, versions, strict=True) if len(steps) > 1}
+    assert any(problem.endswith("/long") for problem in outlived), (outlived, versions)
+
+
 def check_traces(platform: Platform, made: dict[str, Any], log: Path) -> None:
     """Each sample is an episode, whose record the gateway gives, over REST and as people read it."""
     mean = made["episodes"]

@@ -396,6 +396,7 @@ def sample_to_proto(sample: Sample) -> pb.TrainingSample:
         truncated=sample.truncated,
         turns=sample.turns,
         staleness=sample.staleness,
+        spans=[pb.WeightSpan(policy_id=one.policy_id, step=one.step, tokens=one.tokens) for one in sample.spans],
         attempt=sample.attempt,
         recorded=sample.recorded,
     )

@@ -46,8 +46,9 @@ def test_what_is_trained_on_is_what_is_on_record():
 IDS = {4: "sha256:four", 5: "sha256:five"}
 
 
-def sampled(version: int, policy_id: str) -> dict[str, object]:
-    return {"max_global_steps": version, "policy_id": policy_id}
+def sampled(*weights: object) -> dict[str, object]:
+    """By weights: of which step, and their policy id."""
+    return {"weights": [*zip(weights[::2], weights[1::2], strict=True)]}
 
 
 def test_samples_are_of_the_weights_before_the_step_or_of_those_one_older_where_that_may_be():
@@ -55,6 +56,7 @@ def test_samples_are_of_the_weights_before_the_step_or_of_those_one_older_where_
     assert check_versions(6, [fresh, fresh], IDS, max_staleness=0)
     assert not check_versions(6, [stale, stale], IDS, max_staleness=1)
     assert not check_versions(6, [fresh, stale], IDS, max_staleness=1)
+    assert not check_versions(6, [sampled(4, "sha256:four", 5, "sha256:five")], IDS, max_staleness=2)
 
 
 @pytest.mark.parametrize(
@@ -64,6 +66,7 @@ def test_samples_are_of_the_weights_before_the_step_or_of_those_one_older_where_
         (sampled(3, "sha256:three"), 1, "of the weights after step 3"),
         (sampled(6, "sha256:six"), 1, "of the weights after step 6"),
         (sampled(4, "sha256:five"), 1, "of sha256:five, and the weights after step 4 are sha256:four"),
+        (sampled(5, "sha256:five", 3, "sha256:three"), 1, "of the weights after step 3"),
         (sampled(5, "sha256:four"), 1, "of sha256:four, and the weights after step 5 are sha256:five"),
     ],
 )

@@ -23,6 +23,7 @@ from ratchet_sessions import Session
 from ratchet_sessions.session import Question
 from ratchet_testing.memory_engine import POLICY, MemoryEngine
 from ratchet_testing.workspaces import served
+from trainer_service.job.policy.weight_versions import Version, WeightVersions
 from trainer_service.job.samples.folders import FolderPlayer, Tasks, trajectories_of
 
 from ..generating import Environment, Making
@@ -186,6 +187,9 @@ async def test_an_episode_whose_time_is_over_is_neither_a_sample_nor_a_fault(
     assert str(made.groups.last_fault) == "ratchet/csv-to-json: its 2 s were over before the program ended"
 
 
+version_of = WeightVersions(push=lambda: "", version=Version(0, POLICY), _ids={0: POLICY}).of
+
+
 def asked(session: Session, *texts: str, tools: Tools | None = None, form: str = "", policy: str = POLICY) -> None:
     """A call whose answer is its number, twice the token 100 and more; each of its new messages is the token 0."""
     question = Question("any", tuple(Message((U, A)[place % 2], text) for place, text in enumerate(texts)), tools, form)
@@ -201,7 +205,7 @@ def test_a_beginning_that_paths_share_is_learned_from_once() -> None:
     asked(session, "task")
     asked(session, "task", "0", "more")
     asked(session, "task", "0", "other")
-    first, second = trajectories_of(session, POLICY)
+    first, second = trajectories_of(session, version_of)
     assert (first.prompt, first.tokens) == ((0,), (100, 100, 0, 101, 101))
     assert (list(first.mask), list(first.ends)) == ([1, 1, 0, 1, 1], [1, 4])
     assert (second.prompt, second.tokens) == ((0,), (100, 100, 0, 102, 102))
@@ -213,7 +217,7 @@ def test_an_answer_that_was_forced_is_not_learned_from() -> None:
     session = Session()
     asked(session, "task")
     asked(session, "task", "0", "as json", form='{"type": "object"}')
-    (way,) = trajectories_of(session, POLICY)
+    (way,) = trajectories_of(session, version_of)
     assert (list(way.mask), list(way.ends)) == ([1, 1, 0, 0, 0], [1])
     for tools in (
         Tools((Tool("run"),), required=True),
@@ -222,14 +226,30 @@ def test_an_answer_that_was_forced_is_not_learned_from() -> None:
     ):
         session = Session()
         asked(session, "task", tools=tools)
-        assert trajectories_of(session, POLICY) == []
+        assert trajectories_of(session, version_of) == []
     session = Session()
     asked(session, "task", tools=Tools((Tool("run"),)))
-    assert len(trajectories_of(session, POLICY)) == 1
+    assert len(trajectories_of(session, version_of)) == 1
 
 
-def test_an_answer_of_other_weights_is_refused() -> None:
+def test_an_answer_of_weights_that_are_not_the_runs_is_refused() -> None:
     session = Session()
     asked(session, "task", policy="sha256:other")
-    with pytest.raises(DataLoss, match=f"an answer is of sha256:other, and the episode of {POLICY}"):
-        trajectories_of(session, POLICY)
+    with pytest.raises(DataLoss, match=f"an answer is of sha256:other, and the run's weights are {POLICY}"):
+        trajectories_of(session, version_of)
+
+
+def test_each_answer_of_an_episode_has_the_weights_that_made_it() -> None:
+    """Also where paths share some: what is masked in a path is learned from in another, and counted there."""
+    sent = WeightVersions(push=lambda: "", max_staleness=2)
+    session = Session()
+    for step in (1, 2, 3):
+        sent.now(f"sha256:{step}", step)
+    asked(session, "task", policy="sha256:1")
+    asked(session, "task", "0", "more", policy="sha256:1")
+    asked(session, "task", "0", "more", "1", "more", policy="sha256:3")
+    asked(session, "task", "0", "other", policy="sha256:2")
+    ways = trajectories_of(session, sent.of)
+    assert [[(one.version.step, one.tokens) for one in way.spans] for way in ways] == [[(1, 4), (3, 2)], [(2, 2)]]
+    assert [way.oldest for way in ways] == [1, 2]
+    assert [sum(way.mask) for way in ways] == [6, 2]

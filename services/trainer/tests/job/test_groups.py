@@ -176,7 +176,7 @@ async def test_what_passes_is_judged_by_tests_that_earn_nothing(make_groups: Any
     split = made.groups.split(two)
     unrewarded = split.unrewarded
     assert unrewarded is not None
-    group = await made.groups.make(Draw(split.rewarded, 3, 1, 5, "sha256:mine", unrewarded=unrewarded))
+    group = await made.groups.make(Draw(split.rewarded, 3, 1, 5, unrewarded=unrewarded))
     assert [sample.second_hand for sample in group.samples] == [False, True, False]
     assert [sample.tallied.second_hand for sample in group.samples] == [False, True, False]
     assert [sample.earned.reward for sample in group.samples] == [0.0, 0.5, 0.5]

@@ -95,6 +95,13 @@ def list_samples(
         )
 
 
+def _weights(sample: trainer_pb2.TrainingSample) -> list[str]:
+    """The policy ids that sampled it; with the tokens of each where an update came meanwhile."""
+    if len(sample.spans) < 2:
+        return [sample.policy_id]
+    return [f"{span.policy_id}, {span.tokens} tokens" for span in sample.spans]
+
+
 @app.command("show")
 def show_sample(
     id: Id,
@@ -125,7 +132,7 @@ def show_sample(
             ("advantage", f"{one.advantage:.4g}" if one.HasField("advantage") else "none: nothing was learned from it"),
             ("tokens", f"{one.tokens}{', cut off' if one.truncated else ''}"),
             ("answers", one.turns),
-            ("weights", one.policy_id),
+            *(("weights", text) for text in _weights(one)),
             ("staleness", one.staleness),
             *([("record", f"ratchet trace {id} {one.id}")] if one.recorded else []),
             *(("failed", run_words.failed(test)) for test in one.failed_tests),

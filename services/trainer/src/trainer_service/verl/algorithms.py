@@ -16,17 +16,11 @@ BEFORE_LENGTH = "before_length"
 class VerlAlgorithm:
     estimator: str
     """Of advantages, by verl's name (verl/trainer/ppo/core_algos.py, AdvantageEstimator)."""
-    own: tuple[Override, ...] = ()
-    replaces_groups: bool = False
-    """Of one reward, which teach nothing: dynamic sampling (arXiv:2503.14476, section 3.2)."""
+    overrides: tuple[Override, ...] = ()
 
-    @property
-    def overrides(self) -> tuple[Override, ...]:
-        if not self.replaces_groups:
-            return self.own
-        compared = f"algorithm.filter_groups.metric={BEFORE_LENGTH}"
-        return (*self.own, "algorithm.filter_groups.enable=True", compared)
 
+REPLACES_GROUPS = ("algorithm.filter_groups.enable=True", f"algorithm.filter_groups.metric={BEFORE_LENGTH}")
+"""Settings of the algorithms that do."""
 
 # Dual clip's constant, as in the authors' released script (arXiv:2503.14476); verl's default is 3.
 _DAPO = (f"{_ACTOR}.clip_ratio_c=10.0",)
@@ -35,9 +29,9 @@ VERL_ALGORITHMS = {
     "grpo": VerlAlgorithm("grpo"),
     "ppo": VerlAlgorithm("gae"),
     "rloo": VerlAlgorithm("rloo"),
-    "dapo": VerlAlgorithm("grpo", _DAPO, replaces_groups=True),
+    "dapo": VerlAlgorithm("grpo", _DAPO),
     # The rewards of an episode's answers, by GAE over its tokens: replies are passed over (core_algos.py).
-    "dapo_steps": VerlAlgorithm("gae", _DAPO, replaces_groups=True),
+    "dapo_steps": VerlAlgorithm("gae", _DAPO),
     "reinforce_plus_plus": VerlAlgorithm("reinforce_plus_plus"),
     "remax": VerlAlgorithm("remax"),
     "dr_grpo": VerlAlgorithm(

@@ -19,7 +19,7 @@ from trainer_service.job.run.config import JobConfig
 from trainer_service.job.run.record import Record
 from trainer_service.job.samples.endings import vocabulary
 from trainer_service.job.samples.prompting import setting_of
-from trainer_service.verl.algorithms import VERL_ALGORITHMS, Override
+from trainer_service.verl.algorithms import REPLACES_GROUPS, VERL_ALGORITHMS, Override
 
 DATASETS = "trainer_service.verl.driver.datasets"
 GDPO = "ratchet_gdpo"
@@ -86,6 +86,7 @@ def rl_overrides(job: JobConfig, resume_from: Path | None) -> list[Override]:
         *_resume(resume_from),
         *_profile(job),
         *algorithm.overrides,
+        *(REPLACES_GROUPS if job.algorithm.replaces_groups else ()),
         *_loss(job),
         *spec.verl_overrides,
     ]

@@ -30,8 +30,8 @@ RL_NAMES: Mapping[str, tuple[str, ...]] = {
     "logprob_diff_mean": ("actor/probs_diff_mean", "training/rollout_probs_diff_mean"),
     "logprob_diff_max": ("actor/probs_diff_max", "training/rollout_probs_diff_max"),
     # Steps by which samples are older than those that learn from them, and how tokens are weighed for the difference.
-    "staleness_mean": ("training/off_policy/trajectory_staleness/mean",),
-    "staleness_max": ("training/off_policy/trajectory_staleness/max",),
+    "staleness_mean": ("training/off_policy/trajectory_staleness_worst/mean",),
+    "staleness_max": ("training/off_policy/trajectory_staleness_worst/max",),
     # How much likelier tokens are by the policy than by the one before the update, or the engine that sampled them.
     "ratio_mean": ("actor/ratio_mean",),
     "importance_mean": ("actor/importance_mean", "rollout_corr/rollout_is_mean"),

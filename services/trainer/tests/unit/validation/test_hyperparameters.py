@@ -54,7 +54,7 @@ def found_sets(problems: int, validation: ProblemSetRef, validation_size: int) -
         (Hyperparameters(overlong_penalty=-0.5), "overlong_penalty"),
         (Hyperparameters(overlong_penalty=0.5, overlong_buffer=0.0), "overlong_buffer"),
         (Hyperparameters(overlong_buffer=0.5), "overlong_buffer"),  # nothing is punished
-        (Hyperparameters(max_staleness=2), "max_staleness"),
+        (Hyperparameters(max_staleness=9), "max_staleness"),
         (Hyperparameters(max_staleness=-1), "max_staleness"),
         (Hyperparameters(lora_rank=-1), "lora_rank"),
         (Hyperparameters(lora_rank=8, lora_alpha=0), "lora_alpha"),
@@ -69,6 +69,25 @@ def test_a_hyperparameter_at_fault_is_named(hyperparameters: Hyperparameters, fi
 @pytest.mark.parametrize("algorithm", [name for name, row in ALGORITHMS.items() if row.is_online])
 def test_every_algorithm_of_rewards_may_learn_beside_generation(algorithm: str, make_spec: Any) -> None:
     assert named(make_spec(algorithm=algorithm, hyperparameters=Hyperparameters(max_staleness=1))) == {}
+    faults = named(make_spec(algorithm=algorithm, hyperparameters=Hyperparameters(max_staleness=2)))
+    assert bool(faults) == ALGORITHMS[algorithm].replaces_groups
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"max_tokens": 5000}, "max_tokens may make any step the last one"),
+        ({"temperature_end": 0.5}, "temperature_end gives each step a temperature of its own"),
+        ({"algorithm": "dapo"}, "dapo draws other prompts in a step, once the rewards of all of it are known"),
+    ],
+)
+def test_where_each_step_has_its_own_prompts_none_may_learn_from_another_ones(
+    changes: dict[str, Any], reason: str, make_spec: Any
+) -> None:
+    end = changes.pop("temperature_end", None)
+    hyper = Hyperparameters(max_staleness=2, temperature_end=end)
+    faults = named(make_spec(hyperparameters=hyper, **changes))
+    assert faults == {"spec.hyperparameters.max_staleness": f"must be at most 1: {reason}"}
 
 
 @pytest.mark.parametrize(

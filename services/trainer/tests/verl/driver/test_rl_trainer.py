@@ -18,7 +18,7 @@ from verl.utils import tensordict_utils as tu
 from ratchet_kit.errors import DataLoss
 from trainer_service.domain.spec.hyperparameters import Hyperparameters
 from trainer_service.job.policy.transport import WeightSync
-from trainer_service.job.policy.weight_versions import WeightVersions
+from trainer_service.job.policy.weight_versions import Version, WeightVersions
 from trainer_service.job.run.schedule import Schedule
 from trainer_service.job.samples.curriculum import Evidence
 from trainer_service.job.samples.steps import Generating
@@ -44,13 +44,13 @@ class Rollouts:
     """`submitted`: the step that learns from a batch, and the weights that made it."""
 
     sent: WeightVersions
-    submitted: dict[int, tuple[int, str]] = field(default_factory=dict)
+    submitted: dict[int, Version] = field(default_factory=dict)
     events: list[str] = field(default_factory=list)
 
     def generate_sequences(self, prompts: TensorDict) -> None:
         step = int(tu.get(prompts, "global_steps"))
         assert step not in self.submitted
-        self.submitted[step] = (self.sent.step, self.sent.policy_id)
+        self.submitted[step] = self.sent.version
         self.events.append(f"generate {step}")
 
     def wait_made(self) -> None:
@@ -98,12 +98,12 @@ def trainer(make_job: Any, make_complete_spec: Any, monkeypatch: pytest.MonkeyPa
     return build
 
 
-def learn(trainer: Any, step: int, **tag: Any) -> None:
-    """As verl's loop does it. `tag`: of the samples, other than that of the weights that made them."""
+def learn(trainer: Any, step: int, weights: tuple[int, str] | None = None) -> None:
+    """As verl's loop does it. `weights`: what the samples say, other than those that made them."""
     trainer.global_steps = step
     trainer.prepare_step()
-    version, policy_id = trainer.rollouts.submitted[step]
-    tags = [{"seq_len": 50, "max_global_steps": version, "policy_id": policy_id} | tag]
+    version = trainer.rollouts.submitted[step]
+    tags = [{"seq_len": 50, "weights": [weights or (version.step, version.policy_id)]}]
     trainer._balance_batch(KVBatchMeta(["a_0_0"], tags, partition_id="train"), {FAULTS: 0})
     trainer._compute_old_log_prob()
     trainer.rollouts.events.append(f"update {step}")
@@ -113,7 +113,7 @@ def learn(trainer: Any, step: int, **tag: Any) -> None:
 
 
 def made_by(trainer: Any) -> dict[int, int]:
-    return {step: version for step, (version, _) in trainer.rollouts.submitted.items()}
+    return {step: version.step for step, version in trainer.rollouts.submitted.items()}
 
 
 def test_without_staleness_each_step_learns_from_its_own_weights(trainer: Any) -> None:
@@ -150,6 +150,15 @@ def test_nothing_is_made_ahead_over_a_checkpoint(trainer: Any) -> None:
     assert made_by(built) == {1: 0, 2: 0, 3: 2, 4: 2, 5: 4}
 
 
+def test_those_of_several_steps_are_under_way_and_none_over_a_checkpoint(trainer: Any) -> None:
+    built = trainer(3, steps=9, checkpoint_every=5)
+    for step in range(1, 10):
+        learn(built, step)
+    assert made_by(built) == {1: 0, 2: 0, 3: 0, 4: 0, 5: 1, 6: 5, 7: 5, 8: 5, 9: 5}
+    assert "wait" not in built.rollouts.events, "what an update finds unfinished goes on with the new weights"
+    assert [event for event in built.rollouts.events if event == "save"] == ["save"] * 2
+
+
 def test_nothing_is_made_ahead_of_the_end_by_tokens(trainer: Any) -> None:
     built = trainer(1, steps=9, max_tokens=100)
     learn(built, 1)
@@ -168,13 +177,13 @@ def test_a_job_makes_room_with_the_first_step_that_nothing_is_made_ahead_of(trai
     assert made_by(built) == {1: 0, 2: 0, 3: 1}
 
 
-@pytest.mark.parametrize("tag", [{"policy_id": "sha256:2"}, {"max_global_steps": 0}])
-def test_a_sample_of_other_weights_than_it_says_ends_the_attempt(tag: dict[str, Any], trainer: Any) -> None:
+@pytest.mark.parametrize("weights", [(1, "sha256:2"), (0, "sha256:1")])
+def test_a_sample_of_other_weights_than_it_says_ends_the_attempt(weights: tuple[int, str], trainer: Any) -> None:
     built = trainer(1, steps=9)
     learn(built, 1)
     learn(built, 2)
     with pytest.raises(DataLoss, match="step 3: a sample is of"):
-        learn(built, 3, **tag)  # it is of sha256:1
+        learn(built, 3, weights)  # it is of sha256:1
 
 
 def test_the_engines_probabilities_are_compared_where_samples_are_fresh(trainer: Any) -> None:
@@ -224,4 +233,4 @@ def test_verls_loop_in_another_order_is_refused(trainer: Any) -> None:
         built.on_step_end()  # before they are learned from
     built._save_checkpoint()
     assert built.rollouts.events == ["generate 1"]
-    assert built._state == Generating(built._moves, 1)
+    assert built._state == Generating(built._moves, 1, 1)

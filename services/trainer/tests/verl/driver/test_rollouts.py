@@ -16,9 +16,11 @@ from verl.utils import tensordict_utils as tu
 
 from ratchet_kit.errors import FailedPrecondition, InvalidArgument
 from ratchet_policies import Generation, Prompt, Sampling
+from trainer_service.job.policy.weight_versions import Version
+from trainer_service.job.samples.answers import Span
 from trainer_service.job.samples.curriculum import Evidence
 from trainer_service.job.samples.groups import Group
-from trainer_service.job.samples.step_samples import Prompted
+from trainer_service.job.samples.step_samples import Prompted, StepSamples
 from trainer_service.verl.driver.rollouts import GATHER_S, Rollouts
 from trainer_service.verl.driver.transfer import put, rows_of
 
@@ -56,6 +58,12 @@ def puts(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, tuple[Prompted, Grou
 
     monkeypatch.setattr("trainer_service.verl.driver.transfer.put", put)
     return puts
+
+
+def taken(rollouts: Rollouts, step: int, *uids: str) -> StepSamples:
+    """What the step learns from, where it learns from these prompts."""
+    rollouts.choose(step, uids)
+    return rollouts.take(step)
 
 
 Puts = list[dict[str, tuple[Prompted, Group]]]
@@ -146,8 +154,9 @@ def test_a_greedy_completion_is_the_baseline_and_no_sample(build, puts):
     policy = Policy()
     rollouts = build(policy, Environment(), limit=0.0, measurer=Measurer({"9": 0.25}), algorithm="remax")
     assert published(rollouts, puts) == {"a": 4, "b": 4}
+    rollouts.choose(1, ["a", "b"])
     assert [rollouts.greedy_of(uid) for uid in ("a", "b", "pad")] == [0.25, 0.25, 0.0]
-    made = rollouts.take(1)
+    made = taken(rollouts, 1, "a", "b")
     assert made.greedy_mean == 0.25
     assert policy.temperatures == {2.0, 0.0}  # of step 1, and the greedy one's
     assert made.tally.take()["component_loud"] == (0 + 1 + 2 + 3) / 4
@@ -174,21 +183,22 @@ def test_a_lost_sample_leaves_the_others_their_baseline(build, puts):
         Policy(), Environment(faulty={"1"}), measurer=Measurer({"9": 0.25, "2": None}), limit=0.0, algorithm="remax"
     )
     assert published(rollouts, puts) == {"a": 2, "b": 2}
+    rollouts.choose(1, ["a"])
     assert rollouts.greedy_of("a") == 0.25
 
 
 def test_prompts_keep_the_order_in_which_they_were_drawn(build, puts):
     rollouts = build(Policy(), Environment())
     assert published(rollouts, puts) == {"a": 4, "b": 4}
-    assert [rollouts.place_of(uid) for uid in ("b", "a")] == [0, 1]
+    assert [rollouts.order_of(uid) for uid in ("b", "a")] == [(1, 0), (1, 1)]
 
 
 @pytest.mark.parametrize("options", [{"policy": Policy(broken={11})}, {"environment": Environment({"11"}, turns=2)}])
 def test_a_lost_turn_loses_its_episode(options, build, puts):
     rollouts = build(**{"policy": Policy(), "environment": Environment(turns=2)} | options)
     assert published(rollouts, puts) == {"a": 3, "b": 3}
-    taken = rollouts.take(1).tally.take()
-    assert (taken["turns_mean"], taken["first_answers_passed"], taken["verdict_passed"]) == (2, 0, 1)
+    told = taken(rollouts, 1, "a", "b").tally.take()
+    assert (told["turns_mean"], told["first_answers_passed"], told["verdict_passed"]) == (2, 0, 1)
 
 
 def test_the_queue_has_groups_under_their_prompts(build, puts, monkeypatch):
@@ -201,7 +211,7 @@ def test_the_queue_has_groups_under_their_prompts(build, puts, monkeypatch):
     rows, prompts = calls
     assert rows["keys"] == ["a_0_0", "a_1_0", "a_2_0", "full_0_0", "full_1_0", "full_2_0", "full_3_0"]
     assert [len(response) for response in rows["fields"]["responses"].unbind()] == [1] * 7
-    assert {tag["policy_id"] for tag in rows["tags"]} == {"sha256:mine"}
+    assert [tag["weights"] for tag in rows["tags"]] == [[(0, "sha256:mine")]] * 7
     assert dict(zip(prompts["keys"], prompts["tags"], strict=True)) == {
         "a": {"status": "failure"},
         "full": {"status": "finished"},
@@ -235,11 +245,12 @@ def test_what_is_made_ahead_is_of_the_weights_that_the_engine_had(make_groups, p
     rollouts.wait_made()
     rollouts.publish(5)
     rollouts.publish(5)
-    made = [{uid: (one.draw.step, one.version, one.draw.policy_id) for uid, (one, _) in put.items()} for put in puts]
-    assert made == [
-        {"a": (1, 0, "sha256:mine"), "b": (1, 0, "sha256:mine")},
-        {"c": (2, 0, "sha256:mine"), "d": (2, 1, "sha256:new")},
+    made = [
+        {uid: (one.draw.step, one.version, *group.samples[0].played.spans) for uid, (one, group) in put.items()}
+        for put in puts
     ]
+    old, new = Span(Version(0, "sha256:mine"), 1), Span(Version(1, "sha256:new"), 1)
+    assert made == [{"a": (1, 0, old), "b": (1, 0, old)}, {"c": (2, 0, old), "d": (2, 1, new)}]
 
 
 def test_a_step_waits_for_no_group_of_the_next(build, puts):
@@ -267,14 +278,43 @@ def test_steps_that_are_made_at_a_time_are_counted_apart(build, puts):
     rollouts.generate_sequences(step_of("a", "b"))
     rollouts.generate_sequences(step_of("c", step=2))
     rollouts.wait_made()
-    assert [rollouts.place_of(uid) for uid in ("a", "b", "c")] == [0, 1, 0]
+    assert [rollouts.order_of(uid) for uid in ("a", "b", "c")] == [(1, 0), (1, 1), (2, 0)]
     assert [len(rollouts.evidence(step)) for step in (1, 2)] == [2, 1]
+    assert [rollouts.order_of(uid) for uid in ("a", "b", "c")] == [(1, 0), (1, 1), (2, 0)]
     first = rollouts.take(1)
     assert [rollouts.greedy_of(uid) for uid in ("a", "c")] == [0.0, 0.25]
     made = (first, rollouts.take(2))
     assert [one.tally.take()["groups"] for one in made] == [2, 1]
     assert {kept.problem_id for one in made for kept in one.records(str, {}, 1, 16)} == {"p2", "p0"}
     assert [one.greedy_mean for one in made] == [0.25, 0.25]
+
+
+def test_a_step_learns_from_what_is_there_and_waits_for_what_grows_too_old(make_groups, puts):
+    going = asyncio.Event()
+
+    class SlowSecond(Policy):
+        called = 0
+
+        async def generate(self, prompt: Prompt, sampling: Sampling, policy_id: str) -> Generation:
+            self.called += 1
+            if self.called == 2:
+                await going.wait()
+            return await super().generate(prompt, sampling, policy_id)
+
+    made = make_groups(SlowSecond(), Environment())
+    rollouts = Rollouts(made.job, made.background, made.sent, made.groups, PROBLEMS)
+    rollouts.generate_sequences(step_of("a", "slow"))
+    rollouts.generate_sequences(step_of("c", "d", step=2))
+    while sum(map(len, puts)) < 3:
+        rollouts.publish(5)
+    assert [rollouts.is_awaited(step, max_staleness=2) for step in (1, 2, 3)] == [False, False, True]
+    first = taken(rollouts, 1, "a", "c")
+    assert [str(one.id) for one in first.records(str, {}, 1, 16)][::4] == ["1-0-0", "1-1-0"]
+    made.background.wait(asyncio.to_thread(made.background._loop.call_soon_threadsafe, going.set))
+    rollouts.publish(5)
+    assert not rollouts.is_awaited(3, max_staleness=2)
+    second = taken(rollouts, 2, "slow", "d")
+    assert [one.staleness for one in second.records(str, {}, 1, 16)] == [1] * 8
 
 
 def test_what_ended_generation_keeps_new_weights_from_being_sent(build, puts):

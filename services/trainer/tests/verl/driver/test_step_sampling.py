@@ -1,5 +1,6 @@
 """Samples come in the order of their prompts, and a step of which nothing is left is the platform's fault."""
 
+from collections import Counter
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,7 +16,10 @@ from trainer_service.verl.driver.step_sampling import CUT_OFF, FAULTS, Replay
 
 pytestmark = pytest.mark.verl
 
-PLACES = {"x": 2, "y": 0, "z": 1}
+CHOSEN: list[tuple[int, list[str]]] = []
+AWAITED = 3
+"""The oldest version of what is under way."""
+ORDERS = {"x": (4, 0), "y": (3, 0), "z": (3, 1)}
 
 
 def refuse(step: int, lost: int, expected: int) -> None:
@@ -28,8 +32,13 @@ def replay() -> Replay:
         group_size=2,
         max_filtered=0,
         source=lambda: SimpleNamespace(
-            check_faults=refuse, place_of=PLACES.__getitem__, cut_off=lambda uids: uids.count("z")
+            check_faults=refuse,
+            order_of=ORDERS.__getitem__,
+            cut_off=lambda uids: uids.count("z"),
+            choose=lambda step, uids: CHOSEN.append((step, [*uids])),
+            is_awaited=lambda step, max_staleness: step - max_staleness > AWAITED,
         ),
+        max_staleness=1,
         trainer_mode="sync",
         trainer_config={},
         max_off_policy_threshold=None,
@@ -52,6 +61,16 @@ def test_samples_come_in_the_order_of_their_prompts(replay: Replay, monkeypatch:
 
 def test_prompts_are_chosen_in_the_order_in_which_they_were_drawn(replay: Replay) -> None:
     assert replay._select_prompt_uids("train", {"x", "y", "z"}, 2)[0] == ["y", "z"]
+    assert CHOSEN[-1] == (0, ["y", "z"])
+
+
+def test_a_step_waits_for_what_the_next_may_not_learn_from(replay: Replay) -> None:
+    replay.finished_keys["train"] = {"x", "y"}
+    none = (set[str](), set[str](), set[str](), Counter[float]())
+    replay._step = AWAITED + 1
+    assert replay._sampleable_terminal_keys("train", none) == {"x", "y"}
+    replay._step = AWAITED + 2
+    assert replay._sampleable_terminal_keys("train", none) == set()
 
 
 def test_an_episode_counts_once_and_one_that_was_cut_off_is_no_fault(

@@ -134,6 +134,27 @@ async def test_a_killed_job_resumes_and_ends_as_one_that_was_not_killed(
     assert (reports.policy_ids(), reports.scores()) == (made, scores)
 
 
+async def test_what_an_update_finds_unfinished_goes_on_with_the_new_weights(world: World, run_spec: Any) -> None:
+    """The learning rate is too small to change a weight: whatever weights its parts are of, the engine's log-probs of a
+    completion are those that the trainer has for it as a whole."""
+    hyper = Hyperparameters(max_staleness=3, learning_rate=1e-30, temperature_end=None)
+    spec, reports = run_spec(steps=8, validate_every=8, hyperparameters=hyper), world.reports
+    await world.finish(world.job(spec))
+    assert (sorted(reports.steps), reports.attempts(), reports.faults) == ([*range(1, 9)], [1] * 8, 0)
+    kept = [one for step in range(1, 9) for one in _samples(world, step)]
+    assert len({(one.step, one.place, one.index) for one in kept}) == 8 * 16
+    for one in kept:
+        assert sum(span.tokens for span in one.spans) == one.tokens
+        steps = [span.step for span in one.spans]
+        assert steps == sorted(set(steps))
+        assert one.staleness == one.step - 1 - steps[0] <= 3
+    several = [one for one in kept if len(one.spans) > 1]
+    assert several, "no update met a completion"
+    assert max(reports.measured("staleness_max")) == max(one.staleness for one in kept) > 1
+    assert max(reports.measured("logprob_diff_mean")) < 1e-3
+    assert reports.measured("importance_mean") == pytest.approx([1] * 8, abs=1e-4)
+
+
 @pytest.mark.timeout(900)  # two jobs
 @pytest.mark.parametrize("algorithm", ["grpo", "dapo_steps"])
 async def test_episodes_of_several_answers(algorithm: str, world: World, run_spec: Any) -> None:

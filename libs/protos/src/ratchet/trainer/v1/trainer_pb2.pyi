@@ -318,8 +318,9 @@ class Hyperparameters(_message.Message):
     overlong_buffer: _builtins.float
     """Share of max_response_tokens, at their end, in which the penalty grows."""
     max_staleness: _builtins.int
-    """Maximum age of a sample in updates of the weights: 0, or 1 to generate the next step's completions while this
-    step's are learned from.
+    """Maximum age of a token in updates of the weights. 1: the next step's completions are generated while this step's are
+    learned from, and finished before the weights are replaced. 2 and more: completions of as many steps are under way,
+    those that an update finds unfinished go on with the new weights, and a step learns from the first that are whole.
     """
     lora_rank: _builtins.int
     """LoRA (arXiv:2106.09685): the base is frozen, and two matrices of this rank are learned beside each of its linear
@@ -2256,6 +2257,7 @@ class TrainingSample(_message.Message):
     STALENESS_FIELD_NUMBER: _builtins.int
     ATTEMPT_FIELD_NUMBER: _builtins.int
     RECORDED_FIELD_NUMBER: _builtins.int
+    SPANS_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """"40-3-1": its step, the place of its prompt in the step, its index."""
     step: _builtins.int
@@ -2280,7 +2282,7 @@ class TrainingSample(_message.Message):
     advantage: _builtins.float
     """Mean over its tokens. Absent: the step did not learn from it."""
     policy_id: _builtins.str
-    """Weights that sampled it."""
+    """Weights that sampled its first token."""
     tokens: _builtins.int
     """Tokens of the completion."""
     truncated: _builtins.bool
@@ -2288,7 +2290,7 @@ class TrainingSample(_message.Message):
     turns: _builtins.int
     """Answers of the episode."""
     staleness: _builtins.int
-    """Updates of the weights between sampling and learning."""
+    """Updates of the weights between the sampling of its oldest token and learning."""
     attempt: _builtins.int
     recorded: _builtins.bool
     """GetTrainingSample has the record of its episode on a task folder."""
@@ -2299,6 +2301,10 @@ class TrainingSample(_message.Message):
     @_builtins.property
     def components(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
         """Component of the reward -> value, as measured."""
+
+    @_builtins.property
+    def spans(self) -> _containers.RepeatedCompositeFieldContainer[Global___WeightSpan]:
+        """Weights of all its tokens, in their order: several where an update came while it was sampled."""
 
     def __init__(
         self,
@@ -2326,16 +2332,45 @@ class TrainingSample(_message.Message):
         staleness: _builtins.int = ...,
         attempt: _builtins.int = ...,
         recorded: _builtins.bool = ...,
+        spans: _abc.Iterable[Global___WeightSpan] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_advantage", b"_advantage", "advantage", b"advantage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_advantage", b"_advantage", "advantage", b"advantage", "attempt", b"attempt", "completion", b"completion", "components", b"components", "detail", b"detail", "failed_tests", b"failed_tests", "held_out_failed", b"held_out_failed", "id", b"id", "index", b"index", "policy_id", b"policy_id", "problem_id", b"problem_id", "prompt", b"prompt", "recorded", b"recorded", "reward", b"reward", "staleness", b"staleness", "stderr", b"stderr", "step", b"step", "tests_passed", b"tests_passed", "tests_total", b"tests_total", "tokens", b"tokens", "truncated", b"truncated", "turns", b"turns", "verdict", b"verdict"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_advantage", b"_advantage", "advantage", b"advantage", "attempt", b"attempt", "completion", b"completion", "components", b"components", "detail", b"detail", "failed_tests", b"failed_tests", "held_out_failed", b"held_out_failed", "id", b"id", "index", b"index", "policy_id", b"policy_id", "problem_id", b"problem_id", "prompt", b"prompt", "recorded", b"recorded", "reward", b"reward", "spans", b"spans", "staleness", b"staleness", "stderr", b"stderr", "step", b"step", "tests_passed", b"tests_passed", "tests_total", b"tests_total", "tokens", b"tokens", "truncated", b"truncated", "turns", b"turns", "verdict", b"verdict"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__advantage: _TypeAlias = _typing.Literal["advantage"]  # noqa: Y015
     _WhichOneofArgType__advantage: _TypeAlias = _typing.Literal["_advantage", b"_advantage"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType__advantage) -> _WhichOneofReturnType__advantage | None: ...
 
 Global___TrainingSample: _TypeAlias = TrainingSample  # noqa: Y015
+
+@_typing.final
+class WeightSpan(_message.Message):
+    """Tokens in a row that one version of the weights sampled."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    POLICY_ID_FIELD_NUMBER: _builtins.int
+    STEP_FIELD_NUMBER: _builtins.int
+    TOKENS_FIELD_NUMBER: _builtins.int
+    policy_id: _builtins.str
+    step: _builtins.int
+    """Step after which the trainer had these weights."""
+    tokens: _builtins.int
+    def __init__(
+        self,
+        *,
+        policy_id: _builtins.str = ...,
+        step: _builtins.int = ...,
+        tokens: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["policy_id", b"policy_id", "step", b"step", "tokens", b"tokens"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WeightSpan: _TypeAlias = WeightSpan  # noqa: Y015
 
 @_typing.final
 class ListTrainingSamplesRequest(_message.Message):

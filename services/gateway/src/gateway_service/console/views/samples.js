@@ -112,7 +112,12 @@ const training = (run) => (one) =>
       ["advantage", one.advantage == null ? "none: nothing was learned from it" : short(one.advantage)],
       ["tokens", `${one.tokens}${one.truncated ? ", cut off" : ""}`],
       ["answers", one.turns > 1 ? one.turns : ""],
-      ["weights", hash(one.policy_id)],
+      [
+        "weights",
+        one.spans.length > 1
+          ? one.spans.map((span) => el("div", {}, hash(span.policy_id), ` ${span.tokens} tokens`))
+          : hash(one.policy_id),
+      ],
       ["updates since", one.staleness || ""],
       ["attempt", one.attempt > 1 ? one.attempt : ""],
     ]),

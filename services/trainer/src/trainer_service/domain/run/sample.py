@@ -31,6 +31,16 @@ class SampleId:
 
 
 @dataclass(frozen=True, slots=True)
+class Span:
+    """Tokens in a row that one version of the weights sampled."""
+
+    policy_id: str
+    step: int
+    """After which the trainer had these weights."""
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
 class Sample:
     """A row of the table of samples. Texts are clipped: docs/samples.md says to how much."""
 
@@ -58,7 +68,7 @@ class Sample:
     advantage: float | None
     """Mean over its tokens; None: nothing was learned from it."""
     policy_id: str
-    """The weights that sampled it."""
+    """The weights that sampled its first token."""
     tokens: int
     """New ones."""
     truncated: bool
@@ -66,8 +76,10 @@ class Sample:
     turns: int
     """Answers of the episode."""
     staleness: int
-    """Updates of the weights since it was sampled, when it was learned from."""
+    """Updates of the weights since its oldest token was sampled, when it was learned from."""
     attempt: int
+    spans: tuple[Span, ...] = ()
+    """The weights of all its tokens that were learned from, in their order; empty where an earlier release kept it."""
     recorded: bool = False
     """The record of its episode is kept."""
     record: bytes = field(default=b"", repr=False)

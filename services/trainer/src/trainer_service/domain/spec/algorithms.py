@@ -51,6 +51,8 @@ class Algorithm:
     """Of the rewards of a group."""
     compares_ends: bool = False
     """Compares the ends of a group's episodes, however many trajectories an episode has."""
+    replaces_groups: bool = False
+    """Groups of one reward, which teach nothing: dynamic sampling (arXiv:2503.14476, section 3.2)."""
     updates: int = 1
     """Gradient updates a step, where the batch allows it."""
 
@@ -102,7 +104,15 @@ _ROWS = (
         discounts=True,
     ),
     Algorithm("rloo", _RL, _SMALL_RL, is_grouped=True),
-    Algorithm("dapo", _DAPO, _SMALL_RL, is_grouped=True, divides_by_deviation=True, compares_ends=True),
+    Algorithm(
+        "dapo",
+        _DAPO,
+        _SMALL_RL,
+        is_grouped=True,
+        divides_by_deviation=True,
+        compares_ends=True,
+        replaces_groups=True,
+    ),
     Algorithm("reinforce_plus_plus", Hyperparameters(group_size=4, batch_size=32), _SMALL_RL, discounts=True),
     Algorithm("remax", Hyperparameters(group_size=1, batch_size=64), _SMALL_RL, has_greedy=True),
     Algorithm("dr_grpo", _RL, _SMALL_RL, is_grouped=True, compares_ends=True),
@@ -134,6 +144,7 @@ _ROWS = (
         has_critic=True,
         discounts=True,
         has_steps=True,
+        replaces_groups=True,
     ),
     Algorithm("dpo", _DPO, Hyperparameters(learning_rate=3e-5), takes_pairs=True),
     Algorithm(

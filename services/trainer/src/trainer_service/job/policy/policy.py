@@ -30,7 +30,7 @@ from trainer_service.job.run.config import JobConfig
 def rollouts(job: JobConfig) -> Fleet:
     """The engines that the job generates with. A context manager."""
     hyper = job.spec.hyperparameters
-    generate_timeout = deadlines.generation(hyper, waiting=hyper.samples)
+    generate_timeout = deadlines.generation(hyper, waiting=hyper.samples * max(1, hyper.max_staleness or 0))
     return Fleet.of(job.rollout_target, generate_timeout=generate_timeout, unload_timeout=deadlines.LEAST)
 
 
@@ -79,7 +79,7 @@ class RunPolicy:
         )
         return cls(
             engine,
-            StreamTransport(engine),
+            StreamTransport(engine, job.interrupts),
             spec,
             job.patience,
             job.spec.hyperparameters.samples,

@@ -17,5 +17,10 @@ def turn_seed(seed: int, turn: int) -> int:
     return _seed(f"{seed}:{turn}")
 
 
+def continued_seed(seed: int, tokens: int) -> int:
+    """48 bits, for the rest of a completion that was drawn with `seed` and broken off after so many tokens."""
+    return _seed(f"{seed}:after:{tokens}")
+
+
 def _seed(text: str) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:6], "big")

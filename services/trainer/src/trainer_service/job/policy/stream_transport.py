@@ -32,14 +32,19 @@ class WeightsReceiver(Protocol):
 class StreamTransport:
     """See WeightTransport."""
 
-    def __init__(self, receiver: WeightsReceiver) -> None:
+    def __init__(self, receiver: WeightsReceiver, interrupts: bool = False) -> None:
+        """`interrupts`: breaks off what the engines generate, instead of waiting for it."""
         self._receiver = receiver
+        self._interrupts = interrupts
 
     async def send(self, policy: str, weights: Weights, step: int, base: Weights | None = None) -> WeightSync:
         timeout = deadlines.weights(weights.size_bytes).total_seconds()
 
         def messages(has: str) -> AsyncIterator[rollout_pb2.UpdateWeightsRequest]:
-            return _messages(policy, step, weights, base if base is not None and base.policy_id == has else None)
+            header = rollout_pb2.UpdateWeightsHeader(
+                policy=policy, policy_id=weights.policy_id, step=step, interrupts=self._interrupts
+            )
+            return _messages(header, weights, base if base is not None and base.policy_id == has else None)
 
         replies = await self._receiver.update(policy, messages, timeout)
         shown = [reply.policy.policy_id for reply in replies]
@@ -51,10 +56,9 @@ class StreamTransport:
 
 
 async def _messages(
-    policy: str, step: int, weights: Weights, base: Weights | None
+    header: rollout_pb2.UpdateWeightsHeader, weights: Weights, base: Weights | None
 ) -> AsyncIterator[rollout_pb2.UpdateWeightsRequest]:
     """The stream of UpdateWeights: header, then each tensor's header and its bytes, or changes, in chunks."""
-    header = rollout_pb2.UpdateWeightsHeader(policy=policy, policy_id=weights.policy_id, step=step)
     if base is not None:
         header.base_policy_id = base.policy_id
     yield rollout_pb2.UpdateWeightsRequest(header=header)

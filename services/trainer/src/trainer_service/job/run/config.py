@@ -96,6 +96,17 @@ class JobConfig(BaseModel):
         return self.dtype != "float32" or bool(self.spec.hyperparameters.max_staleness)
 
     @property
+    def is_partial(self) -> bool:
+        """True where what is being generated goes on with new weights, instead of keeping them waiting."""
+        return (self.spec.hyperparameters.max_staleness or 0) > 1
+
+    @property
+    def interrupts(self) -> bool:
+        """True where new weights break answers off. An episode on a task folder goes on by its next answer."""
+        on_folders = self.spec.environment is not None and self.spec.environment.on_folders
+        return self.is_partial and not on_folders
+
+    @property
     def probability_gap_limit(self) -> float:
         """The run fails when mean |p_train - p_rollout| of the sampled tokens exceeds this: the engine then does not
         compute with the trained weights."""

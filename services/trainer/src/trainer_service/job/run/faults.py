@@ -21,20 +21,21 @@ def check_probabilities(step: int, gap: float, limit: float) -> None:
 
 
 def check_versions(step: int, tags: Sequence[Mapping[str, Any]], ids: Mapping[int, str], max_staleness: int) -> bool:
-    """Whether all samples are of the weights that learn from them. `tags`: of each sample, with its `policy_id` and the
-    step after which the trainer had these weights; `ids`: of the weights after each step, as they were sent.
+    """True where all samples are of the weights that learn from them. `tags`: of each sample, with the `weights` of its
+    tokens: the step after which the trainer had them, and their policy id; `ids`: of the weights after each step, as
+    they were sent.
 
-    Raises DataLoss for one of another policy id than that of its own weights, or of older weights than may be.
+    Raises DataLoss for tokens of another policy id than that of their weights, or of older weights than may be.
     """
-    for tag in tags:
-        version = tag["max_global_steps"]
+    weights = {(version, policy_id) for tag in tags for version, policy_id in tag["weights"]}
+    for version, policy_id in sorted(weights):
         if not 0 <= step - 1 - version <= max_staleness:
             raise DataLoss(f"step {step}: a sample is of the weights after step {version}, which is too old")
-        if tag["policy_id"] != (expected := ids.get(version)):
+        if policy_id != (expected := ids.get(version)):
             raise DataLoss(
-                f"step {step}: a sample is of {tag['policy_id']}, and the weights after step {version} are {expected}"
+                f"step {step}: a sample is of {policy_id}, and the weights after step {version} are {expected}"
             )
-    return all(tag["max_global_steps"] == step - 1 for tag in tags)
+    return all(version == step - 1 for version, _ in weights)
 
 
 def check_data(ref: ProblemSetRef, digest: str) -> None:

@@ -56,6 +56,11 @@ class Schedule:
         """A validated step always is: its model may be the best."""
         return self.is_validated(step) or _is_due(step, self.checkpoint_every) or step == self.leaves_at
 
+    def ahead(self, step: int, steps: int) -> int:
+        """The last step whose samples may be made before `step` is saved or over: `steps` later at most, and none after
+        a step that is saved."""
+        return next((one for one in range(step, step + steps) if self.is_saved(one)), step + steps)
+
 
 def _is_due(step: int, every: int | None) -> bool:
     return every is not None and step % every == 0

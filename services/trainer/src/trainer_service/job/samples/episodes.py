@@ -9,12 +9,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ratchet_environments import Environment, Episode, Task
-from ratchet_policies import BrokenOff, Completion, FinishReason, Generation, Prompt, Sampling, TokenPrompt
+from ratchet_policies import BrokenOff, FinishReason, Sampling, TokenPrompt
 from trainer_service.job.policy.seeds import turn_seed
 from trainer_service.job.reward.rewarding import Graded
+from trainer_service.job.samples.answers import Answer, Span, merged
 from trainer_service.job.samples.prompting import Prompting, Put
 
-Complete = Callable[[Prompt, Sampling], Awaitable[Generation]]
+Draw = Callable[[TokenPrompt, Sampling], Awaitable[Sequence[Answer]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,13 @@ class Trajectory:
     """1 for the tokens of the policy that are learned from here, else 0."""
     ends: Sequence[int]
     """The place of the last token of each answer that is learned from."""
+    spans: Sequence[Span]
+    """Weights of the tokens that are learned from here."""
+
+    @property
+    def oldest(self) -> int:
+        """The step after which the trainer had the oldest weights that sampled some of it."""
+        return min(span.version.step for span in self.spans)
 
     @property
     def answers(self) -> list[list[int]]:
@@ -56,6 +64,11 @@ class Played:
         return [answer for one in self.trajectories for answer in one.answers]
 
     @property
+    def spans(self) -> list[Span]:
+        """Weights of all its tokens that are learned from."""
+        return merged(span for one in self.trajectories for span in one.spans)
+
+    @property
     def longest(self) -> int:
         """Tokens after the prompt."""
         return max(len(one.tokens) for one in self.trajectories)
@@ -75,19 +88,21 @@ class Player:
         self._prompting = prompting
         self._max_tokens = max_tokens
 
-    async def play(self, complete: Complete, put: Put, first: Completion, sampling: Sampling) -> Played:
-        """`first`: the first answer to what was put; `complete` draws the later ones by `sampling`, each with a seed of
-        its own.
+    async def play(self, draw: Draw, put: Put, first: Answer, sampling: Sampling) -> Played:
+        """`first`: the first answer to what was put; `draw` draws the later ones by `sampling`, each with a seed of its
+        own.
 
         Raises BrokenOff where the engine did not answer to the end, Unavailable where the platform could not judge an
-        answer, InvalidArgument where the problem's tests can judge no program; else what `complete` raises.
+        answer, InvalidArgument where the problem's tests can judge no program; else what `draw` raises.
         """
         tokens: list[int] = []
         log_probs: list[float] = []
         mask: list[int] = []
         ends: list[int] = []
-        episode, completion = await self._environment.start(Task.of(put.problem)), first
+        spans: list[Span] = []
+        episode, answered = await self._environment.start(Task.of(put.problem)), first
         while True:
+            completion = answered.completion
             if completion.finish_reason is FinishReason.ABORTED or not completion.token_ids:
                 many = len(completion.token_ids)
                 raise BrokenOff(f"{put.problem.id}: the engine broke a completion off after {many} tokens")
@@ -95,6 +110,7 @@ class Player:
             log_probs += completion.log_probs
             mask += [1] * len(completion.token_ids)
             ends.append(len(tokens) - 1)
+            spans += answered.spans
             answer = put.prompt.cut(self._prompting.text(completion.token_ids))
             episode = await self._environment.step(episode, answer)
             if episode.outcome is not None:
@@ -109,5 +125,5 @@ class Player:
             mask += [0] * len(between)
             seed = turn_seed(sampling.seed or 0, len(ends))
             prompt = TokenPrompt((*put.tokens, *tokens))
-            [completion] = (await complete(prompt, replace(sampling, seed=seed, max_tokens=room))).completions
-        return Played(episode, [Trajectory(put.tokens, tokens, log_probs, mask, ends)])
+            [answered] = await draw(prompt, replace(sampling, seed=seed, max_tokens=room))
+        return Played(episode, [Trajectory(put.tokens, tokens, log_probs, mask, ends, merged(spans))])

@@ -8,7 +8,7 @@ named tool was forced on was not drawn from the policy alone: it is masked as we
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
@@ -25,17 +25,20 @@ from ratchet_kit.errors import DataLoss, FailedPrecondition, InvalidArgument, No
 from ratchet_kit.logs import get_logger
 from ratchet_kit.retry import patiently
 from ratchet_kit.work import Priority
-from ratchet_policies import ChatPrompt, Delta, Sampling
+from ratchet_policies import ChatPrompt, Delta, Generation, Prompt, Sampling
 from ratchet_problems import Problem
 from ratchet_problems.dataset_cache import cached_tasks
 from ratchet_problems.sets import dataset_of
 from ratchet_rewards import Grade
 from ratchet_sessions import Session, record
 from ratchet_sessions.door import Seat
-from trainer_service.job.samples.episodes import Complete, Played, Trajectory
+from trainer_service.job.policy.weight_versions import Version
+from trainer_service.job.samples.answers import Span, merged
+from trainer_service.job.samples.episodes import Played, Trajectory
 
 log = get_logger(__name__)
 
+Generate = Callable[[Prompt, Sampling], Awaitable[Generation]]
 AT_ONCE = 32
 """Episodes of a run, each of which holds a workspace."""
 MOST_TRAJECTORIES = 32
@@ -82,19 +85,21 @@ class FolderPlayer:
         self._forgeable = forgeable
         self._turns = asyncio.Semaphore(AT_ONCE)
 
-    async def play(self, complete: Complete, problem: Problem, sampling: Sampling, policy_id: str) -> Played:
-        """One episode. `complete` answers the program by `sampling`, with the weights `policy_id`.
+    async def play(
+        self, generate: Generate, problem: Problem, sampling: Sampling, version_of: Callable[[str], Version]
+    ) -> Played:
+        """One episode. `generate` answers the program by `sampling`; `version_of`: of the weights of a policy id.
 
         Raises CutOff; Unavailable and the like where the platform failed for longer than the patience, InvalidArgument
-        where the folder can't be judged, or nothing was asked of the policy; and what `complete` raises because the
-        weights are not there.
+        where the folder can't be judged, or nothing was asked of the policy; what `generate` raises because the weights
+        are not there; and what `version_of` raises.
         """
         async with self._turns:
             task = await asyncio.to_thread(self._tasks.of, problem)
 
             async def attempt() -> Ran:
-                engine = _Engine(complete)
-                seats = {"": Seat(engine, "", sampling, policy_id)}
+                engine = _Engine(generate)
+                seats = {"": Seat(engine, "", sampling)}
                 ran = await run(self._workspaces, task, self._harness, seats, forgeable=self._forgeable)
                 if engine.fault is not None:
                     raise engine.fault
@@ -107,7 +112,7 @@ class FolderPlayer:
             raise CutOff(
                 f"{problem.id}: its {task.agent_timeout.total_seconds():g} s were over before the program ended"
             )
-        trajectories = trajectories_of(ran.session, policy_id)
+        trajectories = trajectories_of(ran.session, version_of)
         if not trajectories:
             raise InvalidArgument(
                 f"{problem.id}: the program got no answer of the policy, and ended at {ran.done.ending}"
@@ -120,10 +125,10 @@ class FolderPlayer:
         return Played(_episode(problem, ran), trajectories, partial(_kept, task, ran))
 
 
-def trajectories_of(session: Session, policy_id: str) -> list[Trajectory]:
-    """Its paths on which there is something to learn. Raises DataLoss for an answer of other weights."""
-    if other := next((call for call in session.calls if call.policy_id != policy_id), None):
-        raise DataLoss(f"an answer is of {other.policy_id}, and the episode of {policy_id}")
+def trajectories_of(session: Session, version_of: Callable[[str], Version]) -> list[Trajectory]:
+    """Its paths on which there is something to learn. Raises what `version_of` raises for an answer of weights that are
+    not the run's."""
+    versions = [version_of(call.policy_id) for call in session.calls]
     found, seen = [], set[int]()
     for path in session.paths():
         start = len(session.calls[path.calls[0]].prompt_ids)
@@ -133,7 +138,8 @@ def trajectories_of(session: Session, policy_id: str) -> list[Trajectory]:
         if learned:
             mask = [int(call in learned) for call in path.sampled[start:]]
             ends = list(learned.values())
-            found.append(Trajectory(path.ids[:start], path.ids[start:], path.log_probs[start:], mask, ends))
+            spans = merged(Span(versions[index], len(session.calls[index].token_ids)) for index in learned)
+            found.append(Trajectory(path.ids[:start], path.ids[start:], path.log_probs[start:], mask, ends, spans))
     return found
 
 
@@ -160,15 +166,15 @@ def _kept(task: TaskFolder, ran: Ran) -> bytes:
 class _Engine:
     """Answers an episode's door. An answer comes whole, so that it can be asked for again when the engine was lost."""
 
-    def __init__(self, complete: Complete) -> None:
-        self._complete = complete
+    def __init__(self, generate: Generate) -> None:
+        self._generate = generate
         self.fault: RatchetError | None = None
 
     async def stream(
         self, name: str, policy_id: str, prompt: ChatPrompt, sampling: Sampling, priority: Priority = Priority.NORMAL
     ) -> AsyncGenerator[Delta]:
         try:
-            made = await self._complete(prompt, sampling)
+            made = await self._generate(prompt, sampling)
         except _ENDS_THE_RUN as error:
             self.fault = error
             raise

@@ -7,14 +7,13 @@ import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import pairwise
 from statistics import fmean
 
 from ratchet_environments import Environment
 from ratchet_kit.errors import InvalidArgument, RatchetError, Unavailable
 from ratchet_kit.retry import TRANSIENT
-from ratchet_policies import Completion, Generation, Prompt, Sampling, TokenPrompt, with_recovery
+from ratchet_policies import Sampling, TokenPrompt
 from ratchet_problems import Problem
 from trainer_service.job.policy.policy import RunPolicy
 from trainer_service.job.policy.seeds import group_seed
@@ -24,7 +23,8 @@ from trainer_service.job.reward.second_hand import Hands, SecondHand
 from trainer_service.job.run.config import JobConfig
 from trainer_service.job.run.faults import check_faults
 from trainer_service.job.run.report import Reporter
-from trainer_service.job.samples.episodes import Complete, Played, Player
+from trainer_service.job.samples.answers import Answer, Answers
+from trainer_service.job.samples.episodes import Played, Player
 from trainer_service.job.samples.folders import CutOff, FolderPlayer
 from trainer_service.job.samples.prompting import Prompting, Put
 from trainer_service.job.samples.tally import Tallied, Turns, Waits, repetition
@@ -43,8 +43,6 @@ class Draw:
     step: int
     """Whose temperature, and weights of the reward, they have."""
     seed: int
-    policy_id: str
-    """Of the weights that answer."""
     greedy: bool = False
     """One completion more, whose reward is the baseline of the others; without it they teach nothing."""
     unrewarded: Problem | None = None
@@ -119,7 +117,7 @@ class Groups:
         self._spec = job.spec
         self._max_fault_share = job.max_fault_share
         self._has_steps = job.algorithm.has_steps
-        self._policy = policy
+        self._answers = Answers(policy, sent)
         self._rewarding = rewarding
         self._sent = sent
         self._prompting = prompting
@@ -137,10 +135,7 @@ class Groups:
         temperature, and scored by the weights of the reward, that there are at the run's last step."""
         spec = self._spec
         seeds = [group_seed(spec.seed, "validate", step, problem.id) for problem in problems]
-        draws = [
-            Draw(problem, samples, spec.steps, seed, self._sent.policy_id)
-            for problem, seed in zip(problems, seeds, strict=True)
-        ]
+        draws = [Draw(problem, samples, spec.steps, seed) for problem, seed in zip(problems, seeds, strict=True)]
         return await asyncio.gather(*map(self.make, draws))
 
     def split(self, problem: Problem) -> Hands:
@@ -168,30 +163,28 @@ class Groups:
 
     async def _on_problem(self, draw: Draw) -> _Drawn:
         """The greedy one last."""
-        complete = partial(self._complete, draw.policy_id)
         put = self._prompting.put(draw.problem)
         temperature = self._spec.temperature_at(draw.step)
         sampling = replace(self._sampling, n=draw.size, seed=draw.seed, stop=put.prompt.stop, temperature=temperature)
         wanted = [sampling, replace(sampling, n=1, temperature=0.0)] if draw.greedy else [sampling]
         began, prompt = time.monotonic(), TokenPrompt(tuple(put.tokens))
-        drawn = await asyncio.gather(*(complete(prompt, one) for one in wanted))
+        drawn = await asyncio.gather(*(self._answers.draw(prompt, one) for one in wanted))
         sampled = time.monotonic()
         firsts = [
-            (completion, replace(one, n=1, seed=draw.seed + completion.index))
+            (answer, replace(one, n=1, seed=draw.seed + answer.completion.index))
             for one, some in zip(wanted, drawn, strict=True)
-            for completion in some.completions
+            for answer in some
         ]
-        played = await asyncio.gather(*(self._play(complete, put, first, one) for first, one in firsts))
+        played = await asyncio.gather(*(self._play(put, first, one) for first, one in firsts))
         return _Drawn(played, Waits(sampled - began, time.monotonic() - sampled))
 
     async def _on_folder(self, player: FolderPlayer, draw: Draw) -> _Drawn:
-        complete = partial(self._complete, draw.policy_id)
         sampling = replace(self._sampling, temperature=self._spec.temperature_at(draw.step))
 
         async def play(index: int) -> Played | CutOff | None:
             try:
                 seeded = replace(sampling, seed=draw.seed + index)
-                return await player.play(complete, draw.problem, seeded, draw.policy_id)
+                return await player.play(self._answers.generate, draw.problem, seeded, self._sent.of)
             except CutOff as error:
                 self.last_fault = error
                 return error
@@ -205,11 +198,11 @@ class Groups:
         cut_off = sum(isinstance(one, CutOff) for one in played)
         return _Drawn(whole, Waits(time.monotonic() - began, 0.0), cut_off)
 
-    async def _play(self, complete: Complete, put: Put, first: Completion, sampling: Sampling) -> Played | None:
+    async def _play(self, put: Put, first: Answer, sampling: Sampling) -> Played | None:
         """None when the engine broke an answer off, the platform could not reach a verdict, or the problem's tests can
         judge no program: that says nothing about the policy. One that ends at once has its end token, and is judged."""
         try:
-            return await self._player.play(complete, put, first, sampling)
+            return await self._player.play(self._answers.draw, put, first, sampling)
         except (Unavailable, InvalidArgument) as error:
             self.last_fault = error
             return None
@@ -248,10 +241,3 @@ class Groups:
         answers = [one.played.episode.turns[-1].answer for one in samples if one.passed]
         known = iter(await judge.passes(unrewarded, answers))
         return [replace(one, second_hand=next(known)) if one.passed else one for one in samples]
-
-    async def _complete(self, policy_id: str, prompt: Prompt, sampling: Sampling) -> Generation:
-        """By the weights `policy_id`, which are sent once more if rollout-service has lost them."""
-        return await with_recovery(
-            lambda: self._policy.generate(prompt, sampling, policy_id),
-            lambda error: self._sent.restore(self._policy, error, policy_id),
-        )

@@ -9,7 +9,7 @@ from typing import IO, Any
 from ratchet_environments.failures import FailedTest
 from ratchet_kit.errors import DataLoss
 from ratchet_problems import tables
-from trainer_service.domain.run.sample import Sample, Wanted
+from trainer_service.domain.run.sample import Sample, Span, Wanted
 
 _NAME = re.compile(r"step-(\d{6,9})\.parquet")
 _LOOKED_AT = ["problem_id", "verdict", "reward", "place", "index"]
@@ -53,6 +53,7 @@ def read(file: IO[bytes], wanted: Wanted, *, records: bool = False) -> list[Samp
 
 def _schema(arrow: Any) -> Any:
     test = arrow.struct([(one.name, arrow.string()) for one in fields(FailedTest)])
+    span = arrow.struct([("policy_id", arrow.string()), ("step", arrow.int64()), ("tokens", arrow.int64())])
     types = {
         "step": arrow.int64(),
         "place": arrow.int64(),
@@ -76,6 +77,7 @@ def _schema(arrow: Any) -> Any:
         "turns": arrow.int64(),
         "staleness": arrow.int64(),
         "attempt": arrow.int64(),
+        "spans": arrow.list_(span),
         "recorded": arrow.bool_(),
         "record": arrow.binary(),
     }
@@ -84,4 +86,5 @@ def _schema(arrow: Any) -> Any:
 
 def _sample(row: dict[str, Any]) -> Sample:
     tests = tuple(FailedTest(**one) for one in row["failed_tests"])
-    return Sample(**{**row, "failed_tests": tests, "components": dict(row["components"])})
+    spans = tuple(Span(**one) for one in row.get("spans") or ())
+    return Sample(**{**row, "failed_tests": tests, "components": dict(row["components"]), "spans": spans})

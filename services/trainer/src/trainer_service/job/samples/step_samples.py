@@ -1,9 +1,9 @@
 """What is made for a step: its prompts, and what their groups told."""
 
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from statistics import fmean
 
@@ -22,61 +22,76 @@ _BETWEEN = "\n\n--- the program rewrote what was said ---\n\n"
 
 @dataclass(frozen=True, slots=True)
 class Prompted:
-    """A training prompt, and the weights that answer it: those that the engine had when it was drawn."""
+    """A training prompt."""
 
     uid: str
     index: int
     """Of its problem."""
     place: int
-    """Among the prompts of its step, in the order in which they were drawn."""
+    """Among those that were drawn for its step, in their order."""
     draw: Draw
-    """Its step is the one that learns from it."""
+    """Its step is the one that it was drawn for. Another may learn from it where samples may be two updates old."""
     version: int
-    """The step after which the trainer had the weights. Samples are stale where that is not the one before."""
+    """The step after which the trainer had the weights that the engine had when it was drawn."""
+    began: float = field(default_factory=time.monotonic, compare=False)
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """In which prompts are drawn."""
+        return self.draw.step, self.place
 
 
-@dataclass(slots=True)  # mutable: written by the background loop, read by the main thread once its step learns from it
+class Drawn:
+    """Prompts that were drawn for a step."""
+
+    def __init__(self) -> None:
+        self._places = 0
+        self._times = Counter[str]()
+
+    def place(self, problem_id: str) -> tuple[int, int]:
+        """The place of one more prompt, and how often its problem was drawn before it."""
+        place, times = self._places, self._times[problem_id]
+        self._places += 1
+        self._times[problem_id] += 1
+        return place, times
+
+
+@dataclass(slots=True)  # mutable: groups are added once their step is known
 class StepSamples:
-    places: dict[str, int] = field(default_factory=dict)
-    """Of prompts, by their uids."""
+    step: int
+    """The one that learns from them."""
+    orders: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """In which its prompts were drawn, by their uids."""
     greedy: dict[str, float] = field(default_factory=dict)
     """The reward of the greedy completion of each prompt that has one, by its uid."""
     cut_off: dict[str, int] = field(default_factory=dict)
     """Episodes of a prompt whose time was over, by its uid."""
-    running: list[Future[None]] = field(default_factory=list)
     tally: Tally = field(default_factory=Tally)
     kept_groups: int = 0
     """Prompts whose samples are kept: the first that are drawn."""
     kept: list[tuple[Prompted, Group]] = field(default_factory=list)
-    """In the order in which they ended."""
-    began: float = field(default_factory=time.monotonic)
+    """In any order."""
+    began: float = math.inf
     ended: float = 0.0
-    """When its last group was judged; seconds, of the same clock."""
+    """When its first prompt was drawn, and its last group was judged; seconds, of one clock."""
     waited: float = 0.0
     """Seconds that the trainer stood still for it before the step began."""
-    _drawn: Counter[str] = field(default_factory=Counter)
-    _evidence: list[tuple[int, Evidence]] = field(default_factory=list)
+    _evidence: list[tuple[tuple[int, int], Evidence]] = field(default_factory=list)
 
-    def place(self, uid: str, problem_id: str) -> tuple[int, int]:
-        """Of one more prompt: its place, and how often its problem was drawn before it."""
-        place, times = len(self.places), self._drawn[problem_id]
-        self.places[uid] = place
-        self._drawn[problem_id] += 1
-        return place, times
-
-    def add(self, one: Prompted, group: Group) -> None:
-        """A group that has ended. One without samples tells nothing."""
-        self.cut_off[one.uid] = group.cut_off
-        if one.place < self.kept_groups:
-            self.kept.append((one, group))
+    def add(self, one: Prompted, group: Group, ended: float) -> None:
+        """A group that ended at a time. One without samples tells nothing."""
+        self.orders[one.uid], self.cut_off[one.uid] = one.order, group.cut_off
+        self.kept.append((one, group))
+        self.kept.sort(key=lambda kept: kept[0].order)
+        del self.kept[self.kept_groups :]
         if group.samples:
             if group.greedy is not None:
                 self.greedy[one.uid] = group.greedy
             passed = [sample.passed for sample in group.samples]
             rewards = [sample.earned.before_length for sample in group.samples]
-            self._evidence.append((one.place, Evidence.of(one.index, passed, rewards)))
+            self._evidence.append((one.order, Evidence.of(one.index, passed, rewards)))
         self.tally.add([sample.tallied for sample in group.samples], group.waits)
-        self.ended = time.monotonic()
+        self.began, self.ended = min(self.began, one.began), max(self.ended, ended)
 
     @property
     def evidence(self) -> list[Evidence]:
@@ -97,13 +112,13 @@ class StepSamples:
     ) -> list[record.Sample]:
         """The samples that are kept, with their texts. `advantages`: by `sample_key`; `most`: of their tokens."""
         found = []
-        for one, group in sorted(self.kept, key=lambda kept: kept[0].place):
+        for place, (one, group) in enumerate(self.kept):
             for index, sample in enumerate(group.samples):
-                last, ways = sample.played.episode.turns[-1], sample.played.trajectories
+                last, ways, spans = sample.played.episode.turns[-1], sample.played.trajectories, sample.played.spans
                 found.append(
                     record.Sample(
-                        step=one.draw.step,
-                        place=one.place,
+                        step=self.step,
+                        place=place,
                         index=index,
                         problem_id=one.draw.problem.id,
                         prompt=_clipped(text(ways[0].prompt)),
@@ -118,12 +133,13 @@ class StepSamples:
                         reward=sample.earned.reward,
                         components=dict(sample.earned.values),
                         advantage=advantages.get(sample_key(one.uid, index)),
-                        policy_id=one.draw.policy_id,
+                        policy_id=spans[0].version.policy_id,
                         tokens=sum(len(way.tokens) for way in ways),
                         truncated=sample.played.longest >= most,
                         turns=len(sample.played.answers),
-                        staleness=one.draw.step - 1 - one.version,
+                        staleness=self.step - 1 - min(span.version.step for span in spans),
                         attempt=attempt,
+                        spans=tuple(record.Span(one.version.policy_id, one.version.step, one.tokens) for one in spans),
                         recorded=bool(kept := sample.played.kept()),
                         record=kept,
                     )

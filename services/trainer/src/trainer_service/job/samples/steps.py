@@ -1,11 +1,11 @@
 """The order of a run's steps, as types: a state has no more than may come next, and gives the state after it.
 
     Idle -> Generating -> Learning -> Idle             each step learns from samples of its own weights
-            Generating -> Ahead -> Generating          the next one's are made beside it (max_staleness)
+            Generating -> Ahead -> Generating          those of later steps are made beside it (max_staleness)
 
-So no prompt is drawn before a curriculum has learned from the step before, and none twice; no weights are replaced
-while samples are made by them; and no checkpoint is saved over what was drawn ahead of it, so that a run that resumes
-there does what it would have done.
+So no prompt is drawn before a curriculum has learned from the steps that it may, and none twice; no weights are
+replaced but between steps; and no checkpoint is saved over what was drawn ahead of it, so that a run that resumes there
+begins with nothing under way.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,13 @@ class Moves:
     save: Callable[[int], None]
     """The checkpoint after it."""
     renew: Callable[[int], None]
-    """Waits until the engine has made all that it was asked for, then sends it the weights after the step."""
+    """Sends the engine the weights after the step."""
+
+    def draw_all(self, drawn: int, until: int) -> int:
+        """Draws for the steps after `drawn`, up to `until`. Returns the last step whose prompts are drawn now."""
+        for step in range(drawn + 1, until + 1):
+            self.draw(step)
+        return max(drawn, until)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,25 +39,24 @@ class Idle:
     moves: Moves
     step: int
 
-    def generate(self) -> "Generating":
-        self.moves.draw(self.step + 1)
-        return Generating(self.moves, self.step + 1)
+    def generate(self, until: int) -> "Generating":
+        """The prompts of the next step, and of those after it up to `until`."""
+        return Generating(self.moves, self.step + 1, self.moves.draw_all(self.step, max(until, self.step + 1)))
 
 
 @dataclass(frozen=True, slots=True)
 class Generating:
-    """The samples of `step` are being made."""
+    """The samples of `step` are being made, and those of the steps up to `drawn`."""
 
     moves: Moves
     step: int
+    drawn: int
 
-    def learn(self, *, ahead: bool) -> "Learning | Ahead":
-        """Once they are there. `ahead`: those of the next step are made meanwhile, by the same weights."""
+    def learn(self, until: int) -> "Learning | Ahead":
+        """Once they are there. Those of the steps up to `until` are made meanwhile, by the same weights."""
         self.moves.learn(self.step)
-        if not ahead:
-            return Learning(self.moves, self.step)
-        self.moves.draw(self.step + 1)
-        return Ahead(self.moves, self.step)
+        drawn = self.moves.draw_all(self.drawn, until)
+        return Ahead(self.moves, self.step, drawn) if drawn > self.step else Learning(self.moves, self.step)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +76,15 @@ class Learning:
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """`step` is learned from, while the samples of the next one are being made."""
+    """`step` is learned from, while the samples of the steps up to `drawn` are being made."""
 
     moves: Moves
     step: int
+    drawn: int
 
     def renew(self) -> Generating:
         self.moves.renew(self.step)
-        return Generating(self.moves, self.step + 1)
+        return Generating(self.moves, self.step + 1, self.drawn)
 
 
 State = Idle | Generating | Learning | Ahead

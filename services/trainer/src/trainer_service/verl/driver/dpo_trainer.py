@@ -61,7 +61,7 @@ class RatchetDpoTrainer(PairTrainer):
         self._asked = PromptDataset(validated.name, tokenizer, config, validated.limit or -1)
         check_data(validated, self._asked.digest)
         self._model = Path(self._session.job.base_path)
-        self._sent = WeightVersions(push=lambda: self._push(self._sent.step))
+        self._sent = WeightVersions(push=lambda: self._push(self._sent.version.step))
         prompting, its = Prompting.of(tokenizer, self.config.data), self._session
         self._groups = Groups(its.job, its.policy, its.environment, its.rewarding, self._sent, prompting, its.reporter)
         self.measure = self._validate

@@ -42,7 +42,6 @@ from trainer_service.job.samples.step_samples import StepSamples
 from trainer_service.job.samples.steps import Ahead, Generating, Idle, Learning, Moves, State
 from trainer_service.job.session import Session
 from trainer_service.verl import metrics as names
-from trainer_service.verl.algorithms import VERL_ALGORITHMS
 from trainer_service.verl.driver.own_advantages import noted, with_baselines
 from trainer_service.verl.driver.replaced import NoServers, Pools
 from trainer_service.verl.driver.rollouts import Rollouts
@@ -167,6 +166,7 @@ class RatchetTrainer(PPOTrainerSync):
             group_size=self.config.actor_rollout_ref.rollout.n,
             max_filtered=MAX_FILTERED_BATCHES * prompts,
             source=lambda: self.rollouts,
+            max_staleness=self._max_staleness,
             trainer_mode=self.trainer_mode,
             trainer_config=self.config.trainer.v1.sync,
             max_off_policy_threshold=sampler.max_off_policy_threshold,
@@ -218,19 +218,22 @@ class RatchetTrainer(PPOTrainerSync):
         super()._save_checkpoint()
 
     def _renew(self, step: int) -> None:
-        with trainer_base.marked_timer("wait", self.timing_raw):
-            self.rollouts.wait_made()
+        """Waits for all that is under way, unless it goes on with the new weights."""
+        if not self._session.job.is_partial:
+            with trainer_base.marked_timer("wait", self.timing_raw):
+                self.rollouts.wait_made()
         with trainer_base.marked_timer("update_weights", self.timing_raw):
             self._send_weights(step)
 
     def _send_weights(self, step: int) -> None:
-        sync = _sync_of(self.actor_rollout_wg.update_weights(global_steps=step, mode="naive"))
+        with self._sent.renewing():
+            sync = _sync_of(self.actor_rollout_wg.update_weights(global_steps=step, mode="naive"))
+            self._sent.now(sync.policy_id, step)
         self._logged |= {"sync/bytes": sync.sent_bytes, "sync/probe_error": sync.probe_error}
-        self._sent.now(sync.policy_id, step)
 
     def _restore_weights(self) -> str:
         """To rollout-service what it had; their policy id. Called while the main thread waits, or does a step."""
-        return _sync_of(self.actor_rollout_wg.restore_weights(global_steps=self._sent.step)).policy_id
+        return _sync_of(self.actor_rollout_wg.restore_weights(global_steps=self._sent.version.step)).policy_id
 
     # The step.
 
@@ -251,7 +254,7 @@ class RatchetTrainer(PPOTrainerSync):
     def prepare_step(self) -> dict[str, Any]:
         """The prompts of all steps but the first are with the engine by now: `_go_on`."""
         if isinstance(self._state, Idle):
-            self._state = self._state.generate()
+            self._state = self._state.generate(self._ahead(self._state.step + 1, self._max_staleness - 1))
         return {}
 
     def _balance_batch(self, batch: Any, metrics: dict[str, Any], **options: Any) -> Any:
@@ -266,7 +269,7 @@ class RatchetTrainer(PPOTrainerSync):
             self.config.trainer.test_freq = 1
         self._fresh = self._sent.check(self.global_steps, batch.tags)
         if isinstance(self._state, Generating):
-            self._state = self._state.learn(ahead=self._goes_ahead(self.global_steps))
+            self._state = self._state.learn(self._ahead(self.global_steps, self._max_staleness))
         assert isinstance(self._state, Learning | Ahead)
         assert self._state.step == self.global_steps
         if self._session.folders:
@@ -287,16 +290,18 @@ class RatchetTrainer(PPOTrainerSync):
             prompts += 1
         config.actor.ppo_mini_batch_size = prompts
 
-    def _goes_ahead(self, step: int) -> bool:
-        is_last = self._session.schedule.is_saved(step) or self._session.reporter.preempted
-        return bool(self._max_staleness) and not is_last
+    def _ahead(self, step: int, steps: int) -> int:
+        """The last step whose prompts may be drawn before `step` is over: so many later at most."""
+        return step if self._session.reporter.preempted else self._session.schedule.ahead(step, steps)
 
     @property
     def _is_known_ahead(self) -> bool:
-        """Whether all of a step is known once its samples are made: none is drawn in the place of others, and no step
-        is the last for the tokens that it has, or for what it costs."""
+        """True where all of a step is known once the weights before it are sent: its samples are made by then, none is
+        drawn in the place of others, and no step is the last for the tokens that it has, or for what it costs."""
         spec = self._session.job.spec
-        return spec.max_tokens is None and spec.budget is None and not VERL_ALGORITHMS[spec.algorithm].replaces_groups
+        is_counted = spec.max_tokens is not None or spec.budget is not None
+        job = self._session.job
+        return not (job.is_partial or is_counted or job.algorithm.replaces_groups)
 
     def _compute_old_log_prob(self, batch: Any, metrics: dict[str, Any]) -> Any:
         """Raises DataLoss when the engine's probabilities are not those of the trained weights."""
@@ -375,7 +380,7 @@ class RatchetTrainer(PPOTrainerSync):
         measured |= names.memory(self.actor_rollout_wg.take_peak_memory()) | self._samples.metrics()
         self._logged, self._components = {}, {}
         kept = self._keep_samples(step, made)
-        self._session.reporter.step(step, measured, self._sent.policy_id, platform_faults=int(metrics[FAULTS]))
+        self._session.reporter.step(step, measured, self._sent.version.policy_id, platform_faults=int(metrics[FAULTS]))
         if self._session.schedule.is_saved(step):
             score, interval = (self._validated.score, self._validated.interval) if self._validated else (None, None)
             kept.result()  # a step that is saved is not repeated
@@ -400,9 +405,9 @@ class RatchetTrainer(PPOTrainerSync):
         """The engine has the weights after `step`: what it makes next need not wait until that is reported."""
         is_last = step >= self.total_training_steps or step == self._session.schedule.leaves_at
         if isinstance(self._state, Idle) and not is_last:
-            self._state = self._state.generate()
+            self.prepare_step()
         elif isinstance(self._state, Generating) and self._is_known_ahead:
-            self._state = self._state.learn(ahead=self._goes_ahead(step + 1))
+            self._state = self._state.learn(self._ahead(step + 1, self._max_staleness))
 
     def _of_rewards(self, step: int, made: StepSamples) -> dict[str, float]:
         rewarding = self._session.rewarding

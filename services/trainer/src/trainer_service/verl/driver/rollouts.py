@@ -6,8 +6,9 @@ verl hands over a batch of prompts and goes on; each prompt then becomes a group
 import queue
 import time
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
 
 from tensordict import TensorDict
 from verl.utils import tensordict_utils as tu
@@ -19,17 +20,24 @@ from trainer_service.job.run.background import Background
 from trainer_service.job.run.config import JobConfig
 from trainer_service.job.samples.curriculum import Evidence
 from trainer_service.job.samples.groups import Draw, Group, Groups
-from trainer_service.job.samples.step_samples import Prompted, StepSamples
-from trainer_service.verl.algorithms import VERL_ALGORITHMS
+from trainer_service.job.samples.step_samples import Drawn, Prompted, StepSamples
 from trainer_service.verl.driver import transfer
 
 # A put takes the TransferQueue some 10 ms of a core, be it of one group or of ten.
 GATHER_S = 0.25
 
 
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    one: Prompted
+    group: Group
+    at: float
+    """Seconds, of the clock of `Prompted.began`."""
+
+
 class Rollouts:
-    """Makes the groups of training, and owns what is made for each step until it is taken. A prompt is answered by the
-    weights that the engine has when it comes. A group that compares completions, and of which fewer than two are left,
+    """Makes the groups of training, and owns what each step learns from until it is taken. A prompt is answered by the
+    weights that the engine has. A group that compares completions, and of which fewer than two are left,
     teaches nothing: a lone one would be its own baseline. `problems` may grow.
 
     A first failure that is not a platform fault ends all: it is kept, and raised to the trainer by `publish`.
@@ -44,9 +52,16 @@ class Rollouts:
         self._sent = sent
         self._groups = groups
         self._problems = problems
+        self._drawn: dict[int, Drawn] = {}
+        self._running: dict[str, tuple[Prompted, Future[None]]] = {}
+        """Prompts that no step has learned from yet, by their uids."""
+        self._groups_of: dict[str, _Ended] = {}
+        """The groups of these that are in the TransferQueue."""
         self._made: dict[int, StepSamples] = {}
+        self._waited = 0.0
+        """Seconds that the trainer stood still since a step was last taken."""
         self._failure: Exception | None = None
-        self._ended = queue.SimpleQueue[tuple[Prompted, Group] | None]()
+        self._ended = queue.SimpleQueue[_Ended | None]()
         """None: of one that failed."""
         self._under_way: Counter[int] = Counter()
         """Groups of each step that are not out of `_ended` yet."""
@@ -54,56 +69,77 @@ class Rollouts:
     def generate_sequences(self, prompts: TensorDict) -> None:
         """verl's entry: starts one group per row, by its "uid" and the "index" of its problem, and returns at once."""
         step = int(tu.get(prompts, "global_steps"))
-        made = self._made.setdefault(step, StepSamples(kept_groups=self._spec.kept_groups or 0))
+        drawn = self._drawn.setdefault(step, Drawn())
         for uid, index in zip(map(str, prompts["uid"]), map(int, prompts["index"]), strict=True):
             split = self._groups.split(self._problems[index])
             problem = split.rewarded
-            place, times = made.place(uid, problem.id)
+            place, times = drawn.place(problem.id)
             seed = group_seed(self._spec.seed, "train", step, problem.id, times)
             size, greedy = self._spec.hyperparameters.group_size or 1, self._algorithm.has_greedy
-            draw = Draw(problem, size, step, seed, self._sent.policy_id, greedy, split.unrewarded)
-            one = Prompted(uid, index, place, draw, self._sent.step)
+            draw = Draw(problem, size, step, seed, greedy, split.unrewarded)
+            one = Prompted(uid, index, place, draw, self._sent.version.step)
             self._under_way[step] += 1
-            made.running.append(self._background.start(self._make(one, made)))
+            self._running[uid] = one, self._background.start(self._make(one))
 
     def publish(self, seconds: float) -> None:
         """Puts groups that have ended into the TransferQueue: those of `GATHER_S` at once, or fewer where they are the
         last of their step. Returns then, or after so long. Raises the first failure."""
-        groups, end = list[tuple[Prompted, Group]](), time.monotonic() + seconds
-        while not groups or self._under_way[groups[-1][0].draw.step]:
+        groups, end = list[_Ended](), time.monotonic() + seconds
+        while not groups or self._under_way[groups[-1].one.draw.step]:
             try:
                 ended = self._ended.get(timeout=max(0.0, end - time.monotonic()))
             except queue.Empty:
                 break
             if ended is None:
                 break
-            self._under_way[ended[0].draw.step] -= 1
+            self._under_way[ended.one.draw.step] -= 1
             if not groups:
                 end = min(end, time.monotonic() + GATHER_S)
             groups.append(ended)
         if self._failure is not None:
             raise self._failure
         if groups:
-            transfer.put(groups, VERL_ALGORITHMS[self._algorithm.name].replaces_groups)
+            self._groups_of |= {ended.one.uid: ended for ended in groups}
+            there = [(ended.one, ended.group) for ended in groups]
+            transfer.put(there, self._algorithm.replaces_groups)
 
     def wait_made(self) -> None:
         """Until all groups are there that were asked for. Raises the first failure."""
-        for made in self._made.values():
-            began = time.monotonic()
-            for group in made.running:
-                group.exception()  # it keeps none: it waits
-            made.waited += time.monotonic() - began
+        began = time.monotonic()
+        for _, group in self._running.values():
+            group.exception()  # it keeps none: it waits
+        self._waited += time.monotonic() - began
         if self._failure is not None:
             raise self._failure
 
     def abandon(self) -> None:
         """Nobody waits for groups any more."""
-        for made in self._made.values():
-            for group in made.running:
-                group.cancel()
+        for _, group in self._running.values():
+            group.cancel()
+
+    def choose(self, step: int, uids: Iterable[str]) -> None:
+        """The step learns from these prompts, or has replaced them. Those that another step has are left to it."""
+        made = self._made.get(step)
+        if made is None:
+            made = self._made[step] = StepSamples(step, kept_groups=self._spec.kept_groups or 0, waited=self._waited)
+            self._waited = 0.0
+        for uid in uids:
+            if (ended := self._groups_of.pop(uid, None)) is not None:
+                made.add(ended.one, ended.group, ended.at)
+                del self._running[uid]
+
+    def is_awaited(self, step: int, max_staleness: int) -> bool:
+        """True while a prompt is being answered that would be too old for the step after this one."""
+        oldest = step - max_staleness
+        return any(one.version < oldest and uid not in self._groups_of for uid, (one, _) in self._running.items())
 
     def evidence(self, step: int) -> list[Evidence]:
-        """What the groups of the step told, for a curriculum. All of them have ended."""
+        """Evidence of the step's groups, for a curriculum. Before its groups are chosen they are all that were drawn
+        for it, and have ended."""
+        if step not in self._made:
+            while self._under_way[step]:
+                self.publish(0.0)
+            self.choose(step, [uid for uid, (one, _) in self._running.items() if one.draw.step == step])
         return self._made[step].evidence
 
     def cut_off(self, uids: Sequence[str]) -> int:
@@ -111,15 +147,15 @@ class Rollouts:
         return sum(made.cut_off.get(uid, 0) for made in self._made.values() for uid in uids)
 
     def take(self, step: int) -> StepSamples:
-        """What was made for the step, which is over."""
+        """All that the step has learned from. It is over."""
+        self._drawn.pop(step, None)
         return self._made.pop(step)
 
-    def place_of(self, uid: str) -> int:
-        """Of a prompt among those of its step, in the order in which verl drew them."""
-        for made in self._made.values():
-            if uid in made.places:
-                return made.places[uid]
-        raise KeyError(uid)
+    def order_of(self, uid: str) -> tuple[int, int]:
+        """In which verl drew prompts."""
+        if uid in self._running:
+            return self._running[uid][0].order
+        return next(made.orders[uid] for made in self._made.values() if uid in made.orders)
 
     def greedy_of(self, uid: str) -> float:
         """The reward of the greedy completion of a prompt; 0 for what is no prompt: verl's padding."""
@@ -128,14 +164,13 @@ class Rollouts:
     def check_faults(self, step: int, lost: int, expected: int) -> None:
         self._groups.check_faults(step, lost, expected)
 
-    async def _make(self, one: Prompted, made: StepSamples) -> None:
+    async def _make(self, one: Prompted) -> None:
         ended = None
         try:
             group = await self._groups.make(one.draw)
             if len(group.samples) < (2 if self._algorithm.is_grouped else 1):
                 group = replace(group, samples=[])
-            made.add(one, group)
-            ended = (one, group)
+            ended = _Ended(one, group, time.monotonic())
         except Exception as error:  # noqa: BLE001 - the main thread waits for this group, and raises what failed
             self._failure = self._failure or error
         finally:

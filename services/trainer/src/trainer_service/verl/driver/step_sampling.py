@@ -25,8 +25,16 @@ class Source(Protocol):
         """Number of episodes of these prompts whose time was over."""
         ...
 
-    def place_of(self, uid: str) -> int:
-        """Of a prompt among those of its step."""
+    def order_of(self, uid: str) -> tuple[int, int]:
+        """In which prompts were drawn."""
+        ...
+
+    def is_awaited(self, step: int, max_staleness: int) -> bool:
+        """True while a prompt is being answered that would be too old for the step after this one."""
+        ...
+
+    def choose(self, step: int, uids: Iterable[str]) -> None:
+        """The step learns from these prompts, or has replaced them."""
         ...
 
     def publish(self, seconds: float) -> None:
@@ -42,8 +50,9 @@ class Replay(ReplayBuffer):
     once rewards saturate there is nothing left to find (verl 0.9.1 ignores max_num_gen_batches); after this many the
     step takes the groups it gets, whose advantages are then 0.
 
-    `source`: of the groups. Samples come in the order in which it has drawn their prompts, whichever ended first, since
-    sums of floats depend on it. verl makes the buffer before there is a source, so it is given when it is needed.
+    `max_staleness`: updates of the weights that a group's oldest token may be behind them. `source`: of the groups.
+    Samples come in the order in which it has drawn their prompts, whichever ended first, since sums of floats depend on
+    it. verl makes the buffer before there is a source, so it is given when it is needed.
     """
 
     def __init__(
@@ -52,12 +61,15 @@ class Replay(ReplayBuffer):
         group_size: int,
         max_filtered: int,
         source: Callable[[], Source],
+        max_staleness: int = 0,
         **verl_arguments: Any,
     ) -> None:
         super().__init__(poll_interval=POLL_S, **verl_arguments)
         self._group_size = group_size
         self._max_filtered = max_filtered
         self._source = source
+        self._max_staleness = max_staleness
+        self._step = 0
         self._filtered = 0
         self._selected: Sequence[str] = ()
 
@@ -67,7 +79,7 @@ class Replay(ReplayBuffer):
 
         Raises as `Source.check_faults` when not one is left.
         """
-        self._filtered = 0
+        self._filtered, self._step = 0, global_steps
         try:
             batch, metrics = super().sample(global_steps, partition_id, batch_size)
         except RuntimeError as error:
@@ -88,24 +100,33 @@ class Replay(ReplayBuffer):
     def _evict_terminal_groups(self, *args: Any, **kwargs: Any) -> tuple[set[str], int, int, dict[str, Any]]:
         evicted = super()._evict_terminal_groups(*args, **kwargs)
         self._filtered += evicted[2]
+        self._source().choose(self._step, evicted[0])
         return evicted
 
+    def _sampleable_terminal_keys(self, *args: Any, **kwargs: Any) -> set[str]:
+        """None while one is awaited. Dynamic sampling waits for all in any case."""
+        if self.filter_groups_metric is None and self._source().is_awaited(self._step, self._max_staleness):
+            return set()
+        return super()._sampleable_terminal_keys(*args, **kwargs)
+
     def _select_prompt_uids(self, partition_id: str, sampleable_keys: Iterable[str], batch_size: int) -> Any:
+        """The first that were drawn. Dynamic sampling drops the others."""
         found = super()._select_prompt_uids(
-            partition_id, sorted(sampleable_keys, key=self._source().place_of), batch_size
+            partition_id, sorted(sampleable_keys, key=self._source().order_of), batch_size
         )
         self._selected = found[0]
+        self._source().choose(self._step, self._selected if self.filter_groups_metric is None else sampleable_keys)
         return found
 
     def _materialize_batch(self, partition_id: str, *selected: Any) -> KVBatchMeta:
         batch = super()._materialize_batch(partition_id, *selected)
-        rows = sorted(zip(batch.keys, batch.tags, strict=True), key=lambda row: self._place_of_sample(row[0]))
+        rows = sorted(zip(batch.keys, batch.tags, strict=True), key=lambda row: self._order_of_sample(row[0]))
         return KVBatchMeta([key for key, _ in rows], [tag for _, tag in rows], partition_id=partition_id)
 
-    def _place_of_sample(self, key: str) -> tuple[int, int, int]:
+    def _order_of_sample(self, key: str) -> tuple[tuple[int, int], int, int]:
         """Keys are `<uid>_<session>_<index>`."""
         uid, session, index = key.rsplit("_", 2)
-        return self._source().place_of(uid), int(session), int(index)
+        return self._source().order_of(uid), int(session), int(index)
 
     def _wait_for_next_poll(self, partition_id: str, last_debug_time: float) -> float:
         self._source().publish(self.poll_interval)

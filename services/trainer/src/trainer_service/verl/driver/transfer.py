@@ -51,10 +51,10 @@ def tags_of(one: Prompted, group: Group) -> list[dict[str, Any]]:
             "response_len": len(way.tokens),
             "seq_len": len(way.prompt) + len(way.tokens),
             "global_steps": one.draw.step,
-            # The weights' version in verl's terms.
-            "min_global_steps": one.version,
-            "max_global_steps": one.version,
-            "policy_id": one.draw.policy_id,
+            # The weights' versions, in verl's terms and in ours.
+            "min_global_steps": way.oldest,
+            "max_global_steps": max(span.version.step for span in way.spans),
+            "weights": [(span.version.step, span.version.policy_id) for span in way.spans],
         }
         for sample in group.samples
         for way in sample.played.trajectories

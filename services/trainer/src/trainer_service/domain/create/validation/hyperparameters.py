@@ -125,9 +125,23 @@ def _check_staleness(spec: RunSpec, faults: Faults) -> None:
         faults.add(field, f"must be 0: {every[0]} is 1, and nothing is made ahead over a checkpoint")
     elif spec.steps == 1:
         faults.add(field, "must be 0: there is one step, and nothing to be made ahead")
+    if spec.hyperparameters.max_staleness > 1 and (reason := _one_after_the_other(spec)):
+        faults.add(field, f"must be at most 1: {reason}")
     for index, override in enumerate(spec.verl_overrides):
         if override == "algorithm.rollout_correction.rollout_is=null":
             faults.add(f"verl_overrides[{index}]", "must not set it to null: it weighs samples that are stale")
+
+
+def _one_after_the_other(spec: RunSpec) -> str:
+    """The reason why each step has to learn from the prompts that were drawn for it; empty where there is none."""
+    if ALGORITHMS[spec.algorithm].replaces_groups:
+        return f"{spec.algorithm} draws other prompts in a step, once the rewards of all of it are known"
+    for field in ("max_tokens", "budget"):
+        if getattr(spec, field) is not None:
+            return f"{field} may make any step the last one"
+    if spec.hyperparameters.temperature_end not in (None, spec.hyperparameters.temperature):
+        return "temperature_end gives each step a temperature of its own"
+    return ""
 
 
 def _check_batches(taken: Hyperparameters, algorithm: Algorithm, ranks: int, limits: Limits, faults: Faults) -> None:
