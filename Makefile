@@ -19,7 +19,7 @@ setup:  ## Build the environments that are missing (light services, trainer with
 runtimes:  ## Build every Python environment that programs in the sandbox may import from (numpy, science)
 	@$(SETUP) light $(patsubst services/sandbox/runtimes/%/requirements.lock,sandbox-%,$(wildcard services/sandbox/runtimes/*/requirements.lock))
 
-demo: setup  ## The main job, for real: train, evaluate, gate, release, report (8 minutes on 2 cores)
+demo: setup  ## The main job, for real: train, evaluate, gate, release, report (4 to 8 minutes on 2 cores)
 	@RATCHET_HOME=$${RATCHET_HOME:-$(CURDIR)/.ratchet/demo} $(LIGHT)/ratchet demo
 
 test: setup lint test-unit test-clients test-honest test-e2e  ## All that CI runs

@@ -155,6 +155,24 @@ async def test_what_an_update_finds_unfinished_goes_on_with_the_new_weights(worl
     assert reports.measured("importance_mean") == pytest.approx([1] * 8, abs=1e-4)
 
 
+async def test_a_completion_outlives_the_engine_that_began_it(world: World, run_spec: Any) -> None:
+    """Two engines, one of which is killed amid completions that updates meet: what it was making is made again."""
+    hyper = Hyperparameters(max_staleness=3, temperature_end=None)
+    spec, reports = run_spec(steps=8, validate_every=8, hyperparameters=hyper), world.reports
+    two = world.job(replace(spec, resources=replace(spec.resources, engines=2)))
+    async with (
+        world.second_node() as (node, both),
+        world.running(two.model_copy(update={"rollout_target": both})) as job,
+    ):
+        async with asyncio.timeout(PATIENCE.total_seconds()):
+            await node.generates()
+        os.killpg(node.group.pid, signal.SIGKILL)
+        assert len(reports.steps) < 8
+        await reports.until(job, lambda now: now.ending is not None)
+    assert (reports.ending, reports.faults, reports.attempts()) == ("", 0, [1] * 8)
+    assert len({span.policy_id for step in range(1, 9) for one in _samples(world, step) for span in one.spans}) > 2
+
+
 @pytest.mark.timeout(900)  # two jobs
 @pytest.mark.parametrize("algorithm", ["grpo", "dapo_steps"])
 async def test_episodes_of_several_answers(algorithm: str, world: World, run_spec: Any) -> None:
