@@ -184,3 +184,16 @@ def test_who_plays_on_task_folders_is_checked() -> None:
     assert (fields(served), served.completed().max_turns) == ([], 20)
     assert fields(replace(tools, max_turns=201, files={"server.py": ""})) == ["max_turns", "command"]
     assert fields(EnvironmentSpec("edits", command=("x",))) == ["command"]
+    assert fields(replace(tools, command=("mcp:search", "python"))) == ["command"]
+    assert fields(replace(tools, command=("mcp:search", "mcp:maps"))) == []
+
+
+def test_tool_servers_are_those_of_the_operator() -> None:
+    def said(*command: str, name: str = "tools") -> list[str]:
+        where = Faults()
+        EnvironmentSpec(name, command=command).check_tool_servers(where, ["search", "maps"])
+        return [fault.description for fault in where.violations]
+
+    assert said("mcp:search", "mcp:maps") == said("python", "server.py") == said("mcp:x", name="harness") == []
+    rule = "must name tool servers of the operator (RATCHET_TOOL_SERVERS: maps, search), not 'books'"
+    assert said("mcp:search", "mcp:books") == [rule]

@@ -5,6 +5,8 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from ratchet_environments import EnvironmentSpec
 from ratchet_environments.folders import judging
@@ -12,6 +14,7 @@ from ratchet_environments.folders.folder import TaskFolder, read
 from ratchet_environments.folders.tree import File
 from ratchet_episodes import Episode, Harness, harness_of, record, run
 from ratchet_kit.errors import InvalidArgument, Unavailable
+from ratchet_kit.tool_servers import ToolServer
 from ratchet_kit.work import Priority
 from ratchet_policies import ChatPrompt, Delta, Sampling
 from ratchet_problems import Message, ToolCall
@@ -222,6 +225,35 @@ async def test_tools_of_a_server_are_offered_beside_ours(sandbox_target: str) ->
     ended = "error: python, which serves the tools, has ended"
     results = [one.content for one in last.messages if one.role == "tool"]
     assert results == ["Ada is 36.", "error: nobody of that name", ended, ended]
+
+
+async def searched(target: str, engine: MemoryEngine, url: str) -> Episode:
+    """An episode with the operator's server "search"."""
+    named = {"search": ToolServer.model_validate({"url": url})}
+    harness = harness_of(EnvironmentSpec("tools", command=("mcp:search",)), named)
+    async with served(target) as workspaces:
+        return await run(workspaces, task(), harness, {"": Seat(engine, "p", Sampling(), POLICY)})
+
+
+async def test_tools_of_an_operators_server_are_reached_through_the_door(sandbox_target: str) -> None:
+    async def answer(request: web.Request) -> web.Response:
+        asked = await request.json()
+        found = {"content": [{"type": "text", "text": f"Ada is {asked['params'].get('arguments')}."}]}
+        tool = {"name": "age", "inputSchema": {"type": "object"}}
+        result = {"tools": [tool]} if asked["method"] == "tools/list" else found
+        return web.json_response({"jsonrpc": "2.0", "id": asked["id"], "result": result})
+
+    app = web.Application()
+    app.router.add_post("/mcp", answer)
+    engine = MemoryEngine(says=[calling(("age", {"name": "Ada"})), calling(("submit", {}))])
+    async with TestServer(app) as server:
+        url = f"http://127.0.0.1:{server.port}/mcp"
+        found = await searched(sandbox_target, engine, url)
+    last = found.session.calls[-1].question
+    assert [one.content for one in last.messages if one.role == "tool"] == ["Ada is {'name': 'Ada'}."]
+    away = await searched(sandbox_target, MemoryEngine(), url)
+    assert away.judged is None
+    assert "the tool server search does not answer" in away.fault
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import asyncio
 import os
 import sys
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -12,8 +13,11 @@ from typing import Any
 import httpx
 import openai
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from ratchet_kit.errors import Unavailable
+from ratchet_kit.tool_servers import ToolServer
 from ratchet_kit.work import Priority
 from ratchet_policies import FinishReason, Sampling
 from ratchet_problems import Message
@@ -320,3 +324,73 @@ async def test_who_leaves_after_a_minute_without_an_answer_leaves_a_slow_platfor
             await asyncio.sleep(0.01)
     assert [(one.is_fault, one.reason) for one in session.failed] == [(fault, reason)]
     assert len(session.lost) == fault
+
+
+async def echo(request: web.Request) -> web.StreamResponse:
+    """An MCP server: says what came, in two pieces; or is away."""
+    if request.query.get("status"):
+        return web.Response(status=int(request.query["status"]), text="no")
+    body = await request.text()
+    names = ("Authorization", "Mcp-Name", "Cookie")
+    answer = web.StreamResponse(
+        headers={"Content-Type": "text/event-stream", "Mcp-Session-Id": "s1", "Set-Cookie": "a=b"}
+    )
+    await answer.prepare(request)
+    await answer.write(f"data: {body}\n\n".encode())
+    await answer.write(f"data: {[request.headers.get(name, '') for name in names]}\n\n".encode())
+    return answer
+
+
+@asynccontextmanager
+async def reached(query: str = "", away: bool = False) -> AsyncIterator[tuple[Door, Session]]:
+    """A door with the tool server "search"."""
+    app = web.Application()
+    app.router.add_route("*", "/mcp", echo)
+    async with TestServer(app) as server:
+        url = f"http://127.0.0.1:{server.port}/mcp{query}"
+        if away:
+            await server.close()
+        session = Session()
+        seat = Seat(MemoryEngine(), "p")
+        named = ToolServer.model_validate({"url": url, "token": "the operator's"})
+        async with opened(Door(session, {"": seat}, tool_servers={"search": named})) as door:
+            yield door, session
+
+
+async def asked_tools(door: Door, name: str = "search", key: str = "") -> httpx.Response:
+    headers = {"Authorization": f"Bearer {key or door.key}", "Mcp-Name": "find", "Cookie": "c=d"}
+    url = door.variables(door.url)["TOOL_SERVERS_URL"]
+    async with httpx.AsyncClient() as client:
+        return await client.post(f"{url}/{name}", content=b"{}", headers=headers)
+
+
+async def test_a_tool_server_is_reached_by_its_name_with_the_operators_token() -> None:
+    async with reached() as (door, session):
+        answer = await asked_tools(door)
+        others = [
+            await asked_tools(door, "other"),
+            await asked_tools(door, "search/../x"),
+            await asked_tools(door, key="k"),
+        ]
+    assert answer.text == "data: {}\n\ndata: [\"Bearer the operator's\", 'find', '']\n\n"
+    assert (answer.headers["Mcp-Session-Id"], "Set-Cookie" in answer.headers) == ("s1", False)
+    assert [one.status_code for one in others] == [404, 404, 401]
+    assert session.failed == [], "who asks for what is not there is at fault"
+    assert "TOOL_SERVERS_URL" not in Door(Session(), {}).variables("http://door")
+
+
+@pytest.mark.parametrize(
+    ("query", "away", "said"), [("", True, "does not answer"), ("?status=503", False, "is away: HTTP 503")]
+)
+async def test_a_tool_server_that_is_away_is_a_fault_of_the_platform(query: str, away: bool, said: str) -> None:
+    async with reached(query, away) as (door, session):
+        answer = await asked_tools(door)
+    assert answer.status_code == 503
+    (lost,) = session.lost
+    assert f"the tool server search {said}" in lost.reason
+
+
+async def test_an_error_of_a_tool_server_is_the_programs_affair() -> None:
+    async with reached("?status=500") as (door, session):
+        answer = await asked_tools(door)
+    assert (answer.status_code, session.lost) == (500, [])

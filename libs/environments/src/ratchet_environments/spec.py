@@ -1,6 +1,6 @@
 """Which environment a training or an evaluation takes."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from ratchet_kit.faults import Faults
@@ -13,6 +13,8 @@ NAMES = (EDITS, HARNESS, TOOLS)
 MAX_TURNS, MOST_TURNS = 3, 16
 MAX_CALLS, MOST_CALLS = 20, 200
 """Answers of an episode with tools."""
+NAMED = "mcp:"
+"""Before the name of a tool server that the operator named."""
 MOST_FILES = 200
 MOST_FILE_BYTES = 1 << 20
 """Bytes of a harness's command and files together."""
@@ -29,7 +31,7 @@ class EnvironmentSpec:
     """Digest of the code of a plug-in, as it was found."""
     command: tuple[str, ...] = field(default=(), repr=False)
     """A harness's, which calls the model and works on a task folder. With tools: an MCP server's, whose tools the model
-    has as well."""
+    has as well, or the names of the operator's servers, after NAMED."""
     files: Mapping[str, str] = field(default_factory=dict, repr=False)
     """The command's own, by their path below /tmp/harness."""
 
@@ -37,6 +39,12 @@ class EnvironmentSpec:
     def on_folders(self) -> bool:
         """It plays on task folders, and not on problems."""
         return self.name in (HARNESS, TOOLS)
+
+    @property
+    def tool_servers(self) -> list[str]:
+        """The names of those that it uses."""
+        named = self.command if self.name == TOOLS else ()
+        return [text.removeprefix(NAMED) for text in named if text.startswith(NAMED)]
 
     @property
     def turns(self) -> int:
@@ -66,11 +74,20 @@ class EnvironmentSpec:
                 faults.one_of("name", self.name, NAMES)
         faults.bounds("max_turns", self.turns, at_least=2, at_most=MOST_TURNS)
 
+    def check_tool_servers(self, faults: Faults, known: Collection[str]) -> None:
+        """Adds a fault for a tool server that the operator did not name. `known`: those that the operator did."""
+        named = ", ".join(sorted(known)) or "none"
+        for name in self.tool_servers:
+            rule = f"must name tool servers of the operator (RATCHET_TOOL_SERVERS: {named}), not {name!r}"
+            faults.unless(name in known, "command", rule)
+
     def _check_command(self, faults: Faults) -> None:
         if self.name == TOOLS:
             faults.bounds("max_turns", self.turns, at_least=1, at_most=MOST_CALLS)
             given = bool(self.command and self.command[0]) or not (self.command or self.files)
             faults.unless(given, "command", "must be the command of an MCP server, whose files these are, or absent")
+            alone = f"must be a command, or names of tool servers such as {NAMED}search; not both"
+            faults.unless(len(self.tool_servers) in (0, len(self.command)), "command", alone)
         else:
             own = "must be left out: a harness ends by itself, or with the task's time"
             faults.unless(self.max_turns is None, "max_turns", own)

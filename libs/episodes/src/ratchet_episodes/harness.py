@@ -13,13 +13,14 @@ from ratchet_environments.folders.work import Work
 from ratchet_environments.spec import TOOLS
 from ratchet_environments.workspaces import Done, Workspace, Workspaces
 from ratchet_kit.errors import FailedPrecondition, InvalidArgument, NotFound, Unavailable
+from ratchet_kit.tool_servers import ToolServer
 from ratchet_sessions import Session
 from ratchet_sessions.door import Door, Seat, opened
 
 FOLDER, INSTRUCTION = "harness", "instruction.md"
 """Below /tmp of the workspace."""
 _SHOWN = 500
-_TOOLS_PROGRAM, _TOOL_SERVER = "tools_program.py", "tool_server.py"
+_TOOLS_PROGRAM, _TOOL_SERVERS = "tools_program.py", ("tool_server.py", "http_tool_server.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,17 +30,19 @@ class Harness:
     """Its own, by their path below /tmp/harness."""
     is_ours: bool = False
     """It is the platform's: what the model refuses is no fault of the program."""
+    tool_servers: Mapping[str, ToolServer] = field(default_factory=dict, repr=False)
+    """MCP servers that it reaches by their names."""
 
 
-def harness_of(environment: EnvironmentSpec) -> Harness:
-    """The harness of an environment that plays on task folders."""
+def harness_of(environment: EnvironmentSpec, tool_servers: Mapping[str, ToolServer] = {}) -> Harness:
+    """The harness of an environment that plays on task folders. `tool_servers`: those that the operator named."""
     files = {path: File(text.encode()) for path, text in environment.files.items()}
     if environment.name == TOOLS:
         sources = resources.files("ratchet_episodes")
-        ours = {name: File(sources.joinpath(name).read_bytes()) for name in (_TOOLS_PROGRAM, _TOOL_SERVER)}
+        ours = {name: File(sources.joinpath(name).read_bytes()) for name in (_TOOLS_PROGRAM, *_TOOL_SERVERS)}
         command = ("python", f"/tmp/{FOLDER}/{_TOOLS_PROGRAM}", str(environment.turns), *environment.command)
-        return Harness(command, files | ours, is_ours=True)
-    return Harness(environment.command, files)
+        return Harness(command, files | ours, is_ours=True, tool_servers=tool_servers)
+    return Harness(environment.command, files, tool_servers=tool_servers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,10 @@ async def _run(
     workspaces: Workspaces, task: TaskFolder, harness: Harness, seats: Mapping[str, Seat], forgeable: bool
 ) -> Episode:
     session = Session()
-    async with opened(Door(session, seats)) as door, judging.start(workspaces, task) as workspace:
+    async with (
+        opened(Door(session, seats, tool_servers=harness.tool_servers)) as door,
+        judging.start(workspaces, task) as workspace,
+    ):
         await workspace.write(packed(_files(task, harness)))
         done = await _exec(workspace, door, task, harness.command)
         if done.exit.reason:

@@ -9,7 +9,7 @@ from typing import Any
 
 VERSION, OLDER = "2026-07-28", "2025-11-25"
 _ABOUT = {"name": "ratchet", "version": "1"}
-_META = {
+META = {
     "io.modelcontextprotocol/protocolVersion": VERSION,
     "io.modelcontextprotocol/clientInfo": _ABOUT,
     "io.modelcontextprotocol/clientCapabilities": {},
@@ -24,12 +24,15 @@ class NoServer(Refused):
     """It does not speak the protocol, or has ended."""
 
 
-def _message(error: Any) -> str:
+def message_of(error: Any) -> str:
     return str(error.get("message") if isinstance(error, dict) else error)
 
 
 class ToolServer:
     """A process of the policy's workspace: what it does counts as the workspace's, its end is the tools' error."""
+
+    _older = OLDER
+    """The version that an older one speaks."""
 
     def __init__(self, command: list[str]) -> None:
         self._command = command
@@ -78,13 +81,14 @@ class ToolServer:
 
     def _greet(self) -> None:
         self._is_older = True
-        self._request("initialize", {"protocolVersion": OLDER, "capabilities": {}, "clientInfo": _ABOUT})
+        greeted = self._request("initialize", {"protocolVersion": OLDER, "capabilities": {}, "clientInfo": _ABOUT})
+        self._older = str(greeted.get("protocolVersion") or OLDER)
         self._send({"jsonrpc": "2.0", "method": "notifications/initialized"})
 
     def _request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """Whatever else the server says meanwhile is passed over; what it asks for there is not."""
         number = next(self._ids)
-        given = params if self._is_older else {**params, "_meta": _META}
+        given = params if self._is_older else {**params, "_meta": META}
         self._send({"jsonrpc": "2.0", "id": number, "method": method, "params": given})
         assert self._process.stdout is not None
         for line in self._process.stdout:
@@ -98,7 +102,7 @@ class ToolServer:
                 self._send({"jsonrpc": "2.0", "id": said["id"], "error": {"code": -32601, "message": "not offered"}})
             elif said.get("id") == number:
                 if "error" in said:
-                    raise Refused(_message(said["error"]))
+                    raise Refused(message_of(said["error"]))
                 result = said.get("result")
                 return result if isinstance(result, dict) else {}
         raise NoServer(self._ended)

@@ -2,8 +2,9 @@
 
 python tools_program.py TURNS [COMMAND...]
 
-has the model work on /tmp/instruction.md with the tools below, and those of the MCP server COMMAND, in its own format
-of calls, until it submits, calls none, or has answered TURNS times.
+has the model work on /tmp/instruction.md with the tools below, and those of the MCP server COMMAND, or of the servers
+that it names ("mcp:search mcp:maps"), in its own format of calls, until it submits, calls none, or has answered TURNS
+times.
 """
 
 import json
@@ -19,8 +20,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from tool_server import Refused, ToolServer  # type: ignore[import-not-found]  # it lies beside this file there
+from http_tool_server import HttpToolServer  # type: ignore[import-not-found]  # it lies beside this file there
+from tool_server import Refused, ToolServer  # type: ignore[import-not-found]
 
+NAMED = "mcp:"
 SHOWN, LINES, SECONDS = 8000, 400, 120
 """Letters of a result, lines of a file, and seconds of a command."""
 SYSTEM = (
@@ -105,16 +108,24 @@ TOOLS = {
 
 
 def add_served(command: list[str]) -> None:
-    """The tools of an MCP server beside those that are here."""
+    """The tools of MCP servers beside those that are here."""
+    if not command[0].startswith(NAMED):
+        _add(command[0], partial(ToolServer, command))
+        return
+    for name in command:
+        _add(name, partial(HttpToolServer, name.removeprefix(NAMED)))
+
+
+def _add(name: str, serve: Callable[[], ToolServer]) -> None:
     try:
-        server = ToolServer(command)
+        server = serve()
         for described in server.tools():
             if described["name"] in TOOLS:
-                sys.exit(f"{command[0]} serves a tool {described['name']}, which is here already")
+                sys.exit(f"{name} serves a tool {described['name']}, which is here already")
             do = partial(_of_server, server, described["name"])
             TOOLS[described["name"]] = (do, described)
     except (OSError, Refused) as error:
-        sys.exit(f"{command[0]} serves no tools: {error}")
+        sys.exit(f"{name} serves no tools: {error}")
 
 
 def _of_server(server: ToolServer, tool: str, /, **arguments: Any) -> str:

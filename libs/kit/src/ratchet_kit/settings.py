@@ -23,6 +23,7 @@ SHARED = {
     "artifact_url": "ARTIFACT_URL",
     "sources": "RATCHET_SOURCES",
     "prices": "RATCHET_PRICES",
+    "tool_servers": "RATCHET_TOOL_SERVERS",
     "mlflow_tracking_uri": "MLFLOW_TRACKING_URI",
     "mlflow_tracking_username": "MLFLOW_TRACKING_USERNAME",
     "mlflow_tracking_password": "MLFLOW_TRACKING_PASSWORD",

@@ -29,13 +29,15 @@ TRACKERS = (
 """Where runs are shown."""
 PRICES = ("RATCHET_PRICES",)
 """Variables of services whose work has a cost."""
-PARTS = ("RATCHET_SOURCES", "RATCHET_PRICES", "REDIS_URL", "DATABASE_URL", "RAY_ADDRESS", "ARTIFACT_URL")
+TOOL_SERVERS = ("RATCHET_TOOL_SERVERS",)
+"""Variables of services that play episodes."""
+PARTS = ("RATCHET_SOURCES", *PRICES, *TOOL_SERVERS, "REDIS_URL", "DATABASE_URL", "RAY_ADDRESS", "ARTIFACT_URL")
 """Variables of the platform, beside its services' own."""
 _MORE: Mapping[str, Iterable[str]] = {
     "registry": STORES,
     "rollout": (*STORES, *COMPUTING),
-    "trainer": (*STORES, *COMPUTING, *TRACKERS, *PRICES),
-    "eval": PRICES,
+    "trainer": (*STORES, *COMPUTING, *TRACKERS, *PRICES, *TOOL_SERVERS),
+    "eval": (*PRICES, *TOOL_SERVERS),
     "gateway": PRICES,
 }
 

@@ -24,10 +24,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from ratchet_kit.errors import InvalidArgument, NotFound, Unauthenticated, Unimplemented
+from ratchet_kit.errors import InvalidArgument, NotFound, Unauthenticated, Unavailable, Unimplemented
 from ratchet_kit.http_server import HttpServer, while_connected
 from ratchet_kit.ids import new_id
 from ratchet_kit.times import Clock, SystemClock
+from ratchet_kit.tool_servers import ToolServer
 from ratchet_kit.work import Priority
 from ratchet_policies import (
     ChatPrompt,
@@ -40,7 +41,7 @@ from ratchet_policies import (
     require_whole,
 )
 from ratchet_problems import Message
-from ratchet_sessions.doors import anthropic_answers, bodies, errors, openai_answers, responses_answers, sse
+from ratchet_sessions.doors import anthropic_answers, bodies, errors, openai_answers, responses_answers, sse, tool_calls
 from ratchet_sessions.doors.access import key_of, limited
 from ratchet_sessions.doors.answers import Answer, Piece, Writer, seconds
 from ratchet_sessions.doors.anthropic_requests import MessagesRequest
@@ -52,6 +53,9 @@ from ratchet_sessions.doors.responses_requests import ResponsesRequest
 from ratchet_sessions.session import Branch, BranchReason, Failed, Origin, Question, Session
 
 _GRACE = timedelta(seconds=2)
+_TOOLS = "/tools"
+TOOLS_URL = "TOOL_SERVERS_URL"
+"""Variable of a program's environment: an MCP server's URL is this, a slash and its name."""
 WAITS = timedelta(minutes=1)
 """From then on the platform is at fault where a program leaves that has nothing of its answer."""
 
@@ -104,14 +108,22 @@ class WholeAnswer:
 class Door:
     """An ASGI application. Who calls it needs `key`, which is this door's alone."""
 
-    def __init__(self, session: Session, seats: Mapping[str, Seat], clock: Clock = SystemClock()) -> None:
-        """`seats`: by role, the name that the program gives a model. A seat named "" answers for every other name."""
+    def __init__(
+        self,
+        session: Session,
+        seats: Mapping[str, Seat],
+        clock: Clock = SystemClock(),
+        tool_servers: Mapping[str, ToolServer] = {},
+    ) -> None:
+        """`seats`: by role, the name that the program gives a model. A seat named "" answers for every other name.
+        `tool_servers`: by name, at /tools/NAME."""
         self.key = secrets.token_urlsafe(24)
         self.url = ""
         """Set while it is open."""
         self._session = session
         self._seats = seats
         self._clock = clock
+        self._tool_servers = tool_servers
         self._draws: defaultdict[bytes, set[int]] = defaultdict(set)
         """By question, the draws that it was answered by, or waits for: each has another seed."""
         self._endpoints = {
@@ -128,6 +140,7 @@ class Door:
             "OPENAI_API_KEY": self.key,
             "ANTHROPIC_BASE_URL": url,
             "ANTHROPIC_API_KEY": self.key,
+            **({TOOLS_URL: f"{url}{_TOOLS}"} if self._tool_servers else {}),
         }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -138,6 +151,8 @@ class Door:
         async def answer() -> Response:
             if not hmac.compare_digest(key_of(scope).encode(), self.key.encode()):
                 raise Unauthenticated("this door needs its episode's key")
+            if scope["path"].startswith(f"{_TOOLS}/"):
+                return await self._tools(request, scope["path"].removeprefix(f"{_TOOLS}/"))
             endpoint = self._endpoints.get((scope["method"], scope["path"]))
             if endpoint is None:
                 raise HTTPException(404)
@@ -170,6 +185,19 @@ class Door:
         created = seconds(self._clock.now())
         cards = [openai_answers.ModelCard(id=role, created=created) for role in self._seats if role]
         return Response(openai_answers.ModelList(data=cards).model_dump_json(), media_type="application/json")
+
+    async def _tools(self, http: Request, name: str) -> Response:
+        """An answer that the program did not get is the platform's fault, as one of a model is."""
+        server = self._tool_servers.get(name)
+        if server is None:
+            raise HTTPException(404, f"there is no tool server {name}: there are {', '.join(self._tool_servers)}")
+        begin = self._clock.now()
+        try:
+            return await tool_calls.pass_on(http, name, server)
+        except Unavailable as error:
+            question = Question(f"tools/{name}", ())
+            self._session.fail(Failed(question, error.message, True, begin, self._clock.now()))
+            raise
 
     async def _answer(
         self,

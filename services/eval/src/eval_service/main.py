@@ -123,7 +123,8 @@ async def provision(
         if host is None:
             fleet = Fleet.of(settings.rollout_target, generate_timeout=GENERATE_TIMEOUT)
             workspaces = Workspaces(settings.sandbox_target, "eval")
-            host = EnginePolicyHost(await stack.enter_async_context(fleet), LOAD_TIMEOUT, workspaces=workspaces)
+            engine = await stack.enter_async_context(fleet)
+            host = EnginePolicyHost(engine, LOAD_TIMEOUT, workspaces=workspaces, tool_servers=settings.tool_servers)
         sandbox = GrpcSandbox(await channel(settings.sandbox_target), caller="eval")
         executor = await stack.enter_async_context(Executor(sandbox))
         code = CodeEnvironment(executor, forgeable=True)
@@ -161,6 +162,7 @@ async def provision(
                 clock,
                 lambda template: asyncio.to_thread(templates.examined, template, {}),
                 prices=settings.prices,
+                tool_servers=tuple(settings.tool_servers),
             ),
             Preferences(pairs, store, problems, clock),
             Worker(queue, work, clock, slots=settings.slots, timing=timing),

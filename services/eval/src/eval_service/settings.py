@@ -7,6 +7,7 @@ from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
 from ratchet_kit.settings import ServiceSettings, own_database
+from ratchet_kit.tool_servers import ToolServers
 from ratchet_kit.usage import PriceTable
 
 
@@ -26,6 +27,8 @@ class Settings(ServiceSettings):
     prices: PriceTable = None
     """RATCHET_PRICES: what an hour of a GPU, or a million tokens, costs, as JSON or a file of it (docs/costs.md).
     None: usage is counted, and has no cost."""
+    tool_servers: ToolServers = Field(default_factory=dict)
+    """RATCHET_TOOL_SERVERS: MCP servers that episodes may use, by name, as JSON or a file of it (docs/tasks.md)."""
 
     slots: int = Field(default=1, ge=0)
     """Evaluations measured at a time by this process; with 0 it only answers calls. Each needs room for a policy."""

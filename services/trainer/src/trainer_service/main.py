@@ -389,6 +389,7 @@ def _limits(settings: Settings) -> Limits:
         trackers=settings.trackers,
         activation_bytes=4 if settings.job_dtype == "float32" else 2,
         prices=settings.prices,
+        tool_servers=tuple(settings.tool_servers),
     )
 
 
@@ -406,6 +407,7 @@ def _job_options(settings: Settings) -> JobOptions:
         max_fault_share=settings.max_fault_share,
         patience=settings.job_patience,
         prices=settings.prices,
+        tool_servers=settings.tool_servers,
         # Our own Ray has this service's environment; a cluster's nodes have not.
         environment={service_auth.TOKEN: service_auth.token()} if settings.ray_address else {},
     )

@@ -13,6 +13,7 @@ from pydantic_settings import SettingsConfigDict
 
 from ratchet_kit import files, gpus, memory
 from ratchet_kit.settings import ServiceSettings, own_database
+from ratchet_kit.tool_servers import ToolServers
 from ratchet_kit.usage import PriceTable
 from trainer_service.domain.spec.limits import GIB
 from trainer_service.job.run.config import MAX_FAULT_SHARE, Dtype, FaultShare
@@ -83,6 +84,8 @@ class Settings(ServiceSettings):
     prices: PriceTable = None
     """RATCHET_PRICES: what an hour of a GPU, or a million tokens, costs, as JSON or a file of it (docs/costs.md).
     None: usage is counted, and has no cost."""
+    tool_servers: ToolServers = Field(default_factory=dict)
+    """RATCHET_TOOL_SERVERS: MCP servers that episodes may use, by name, as JSON or a file of it (docs/tasks.md)."""
 
     device: Literal["cpu", "cuda"] = "cpu"
     dtype: Dtype | None = None

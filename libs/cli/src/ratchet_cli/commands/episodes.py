@@ -3,7 +3,7 @@
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from pydantic import TypeAdapter, ValidationError
 
 from ratchet.registry.v1 import registry_pb2 as pb
 from ratchet.registry.v1 import registry_pb2_grpc
@@ -26,9 +27,11 @@ from ratchet_environments.workspaces import Done, Workspaces
 from ratchet_episodes import Episode, Harness, harness_of, record, run
 from ratchet_kit import client, logs
 from ratchet_kit.errors import FailedPrecondition
+from ratchet_kit.faults import Faults
 from ratchet_kit.grpc_errors import rpc_errors
 from ratchet_kit.ids import new_id
 from ratchet_kit.names import AliasRef, BareModel, Location, ModelRef, VersionRef
+from ratchet_kit.tool_servers import ToolServer, ToolServers
 from ratchet_local import control
 from ratchet_local.home import Home
 from ratchet_policies import PolicySpec, Sampling, ensure_ready, unload
@@ -92,11 +95,22 @@ def _harness(command: list[str] | None, files: Path | None, environment: str) ->
     tree, named = own_files(command, files), options.environment(environment)
     if named and named.name != TOOLS:
         raise CommandError(f"--environment {named.name}: a command is a harness, or serves {TOOLS}.", 2)
+    servers = _tool_servers()
     if command and not named:
-        return Harness(tuple(command), tree)
+        return Harness(tuple(command), tree, tool_servers=servers)
     turns = named.max_turns if named and named.HasField("max_turns") else None
-    ours = harness_of(EnvironmentSpec(TOOLS, turns, command=tuple(command or ())))
+    wanted, faults = EnvironmentSpec(TOOLS, turns, command=tuple(command or ())), Faults()
+    wanted.check_tool_servers(faults, servers)
+    faults.raise_if_any("the model can't be given the tools")
+    ours = harness_of(wanted, servers)
     return replace(ours, files={**tree, **ours.files})
+
+
+def _tool_servers() -> Mapping[str, ToolServer]:
+    try:
+        return TypeAdapter(ToolServers).validate_python(os.environ.get("RATCHET_TOOL_SERVERS") or {})
+    except ValidationError as error:
+        raise CommandError(f"RATCHET_TOOL_SERVERS: {error.errors()[0]['msg']}", 2) from error
 
 
 async def _run(

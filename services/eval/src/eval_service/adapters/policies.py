@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -17,6 +17,7 @@ from ratchet_environments.workspaces import Workspaces
 from ratchet_episodes import Episode, harness_of, record, run
 from ratchet_kit.errors import DataLoss, FailedPrecondition, InvalidArgument, NotFound, RatchetError, Unavailable
 from ratchet_kit.logs import get_logger
+from ratchet_kit.tool_servers import ToolServer
 from ratchet_kit.work import Priority, surviving
 from ratchet_policies import (
     EngineShare,
@@ -54,10 +55,12 @@ class EnginePolicyHost:
         load_timeout: timedelta = timedelta(minutes=15),
         poll: timedelta = timedelta(milliseconds=500),
         workspaces: Workspaces | None = None,
+        tool_servers: Mapping[str, ToolServer] = {},
     ) -> None:
-        """`workspaces`: where harnesses play."""
+        """`workspaces`: where harnesses play, with the operator's `tool_servers`."""
         self._engine = engine
         self._workspaces = workspaces
+        self._tool_servers = tool_servers
         self._load_timeout = load_timeout
         self._poll = poll
 
@@ -67,7 +70,8 @@ class EnginePolicyHost:
         served = await self._served(model, policies)
         if served is not None:
             log.info("policy.reused", policy=served.name)
-            policy = _EnginePolicy(self._engine, served, EngineShare(served.usage, alone=False), self._workspaces)
+            share = EngineShare(served.usage, alone=False)
+            policy = _EnginePolicy(self._engine, served, share, self._workspaces, self._tool_servers)
             try:
                 yield policy
             finally:
@@ -77,7 +81,8 @@ class EnginePolicyHost:
         registered, _, _ = model.version.partition("@")
         spec = PolicySpec(_name(holder), model.source, model.policy_id, purpose=Purpose.EVALUATION, model=registered)
         try:
-            policy = _EnginePolicy(self._engine, await self._loaded(model, spec), EngineShare(left), self._workspaces)
+            loaded = await self._loaded(model, spec)
+            policy = _EnginePolicy(self._engine, loaded, EngineShare(left), self._workspaces, self._tool_servers)
             try:
                 yield policy
             finally:
@@ -116,9 +121,17 @@ class EnginePolicyHost:
 
 
 class _EnginePolicy:
-    def __init__(self, engine: PolicyEngine, policy: Policy, share: EngineShare, workspaces: Workspaces | None) -> None:
+    def __init__(
+        self,
+        engine: PolicyEngine,
+        policy: Policy,
+        share: EngineShare,
+        workspaces: Workspaces | None,
+        tool_servers: Mapping[str, ToolServer],
+    ) -> None:
         self._engine = engine
         self._workspaces = workspaces
+        self._tool_servers = tool_servers
         self._share = share
         self._name = policy.name
         self._policy_id = policy.policy_id
@@ -147,7 +160,7 @@ class _EnginePolicy:
 
     async def play(self, environment: EnvironmentSpec, folder: TaskFolder, sampling: Sampling) -> Played:
         assert self._workspaces is not None
-        harness = harness_of(environment)
+        harness = harness_of(environment, self._tool_servers)
         seat = Seat(self._engine, self._name, sampling, self._policy_id, Priority.LOW)
         episode = await run(self._workspaces, folder, harness, {"": seat}, forgeable=True)
         for call in episode.session.calls:

@@ -80,7 +80,9 @@ class Evaluations:
         examine_template: Callable[[str], Awaitable[Template]],
         watch_interval: timedelta = timedelta(milliseconds=500),
         prices: Prices | None = None,
+        tool_servers: Sequence[str] = (),
     ) -> None:
+        """`tool_servers`: names of the operator's, which episodes may use."""
         self._store = store
         self._queue = queue
         self._problems = problems
@@ -90,7 +92,7 @@ class Evaluations:
         self._clock = clock
         self._examine_template = examine_template
         self._watch_interval = watch_interval
-        self._prices = prices
+        self._prices, self._tool_servers = prices, tool_servers
         self._forecasts = Forecasts(store, problems, prices)
 
     async def create(
@@ -109,6 +111,10 @@ class Evaluations:
         if spec.budget is not None and self._prices is None:
             rule = "must be left out: the operator has set no prices (RATCHET_PRICES), so no cost is known"
             raise invalid("spec.budget", rule)
+        if spec.environment is not None:
+            faults = Faults()
+            spec.environment.check_tool_servers(faults.under("spec.environment"), self._tool_servers)
+            faults.raise_if_any("the evaluation cannot be made")
         request = Request.of(request_id, type(spec.model).__name__, spec)
         if existing := await self._store.find(request):
             return await self._report(existing)

@@ -20,6 +20,7 @@ import httpx
 from ratchet_kit.disk_errors import disk_errors
 from ratchet_kit.errors import Unavailable
 from ratchet_kit.files import last_line, tail
+from ratchet_kit.tool_servers import ToolServer
 from ratchet_kit.usage import Prices, total
 from trainer_service.adapters.ray_head import Cluster
 from trainer_service.domain.cluster.capacity import Node
@@ -95,6 +96,7 @@ class JobOptions:
     max_fault_share: float
     patience: timedelta
     prices: Prices | None = None
+    tool_servers: Mapping[str, ToolServer] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     """Beside the config: what a cluster's nodes do not have of this service's own environment."""
     stop_timeout: timedelta = timedelta(seconds=30)
@@ -223,6 +225,7 @@ class RayJobs:
             max_fault_share=options.max_fault_share,
             patience=options.patience,
             prices=options.prices,
+            tool_servers=options.tool_servers,
             spent=total(run.usages[: run.attempt - 1]).cost or 0.0,
         )
 

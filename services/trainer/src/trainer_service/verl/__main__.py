@@ -192,7 +192,7 @@ def _folders(job: JobConfig, environment: EnvironmentSpec, workspaces: Workspace
         if ref is not None:
             tasks.add(ref.name)
     forgeable = job.spec.forgeable_rewards
-    return FolderPlayer(workspaces, tasks, harness_of(environment), job.patience, forgeable=forgeable)
+    return FolderPlayer(workspaces, tasks, harness_of(environment, job.tool_servers), job.patience, forgeable=forgeable)
 
 
 if __name__ == "__main__":

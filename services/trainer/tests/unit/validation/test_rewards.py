@@ -170,6 +170,9 @@ def test_episodes_on_task_folders_are_compared_as_wholes(make_spec: Any) -> None
 
 def test_who_plays_on_task_folders_asks_the_model_itself(make_spec: Any) -> None:
     tools = EnvironmentSpec("tools")
+    searching = make_spec(environment=EnvironmentSpec("tools", command=("mcp:search",)))
+    assert "(RATCHET_TOOL_SERVERS: none), not 'search'" in named(searching)["spec.environment.command"]
+    assert named(searching, replace(LIMITS, tool_servers=("search",))) == {}
     wrong = make_spec(
         environment=tools,
         system="Be brief.",

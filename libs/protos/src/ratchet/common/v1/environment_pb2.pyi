@@ -61,7 +61,7 @@ class EnvironmentSpec(_message.Message):
     @_builtins.property
     def command(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The command of a harness, and its arguments. With tools: the command of an MCP server, over its standard input and
-        output, whose tools the model has beside the others.
+        output, whose tools the model has beside the others; or names of the operator's servers ("mcp:search", "mcp:maps").
         """
 
     @_builtins.property

@@ -27,6 +27,8 @@ class Limits:
     """Of one number in training: 4 in float32, 2 in bfloat16."""
     prices: Prices | None = None
     """None: the operator has set none."""
+    tool_servers: tuple[str, ...] = ()
+    """Names of those that the operator has set."""
     max_steps: int = 100_000
     max_nodes: int = 64
     max_accelerators_per_node: int = 16

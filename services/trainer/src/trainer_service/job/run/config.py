@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from ratchet_kit.names import policy_name
+from ratchet_kit.tool_servers import ToolServers
 from ratchet_kit.usage import Prices
 from trainer_service.domain.spec.algorithms import ALGORITHMS, Algorithm
 from trainer_service.domain.spec.spec import Passes, RunSpec
@@ -64,6 +65,8 @@ class JobConfig(BaseModel):
 
     prices: Prices | None = None
     """The operator's; None: nothing has a cost."""
+    tool_servers: ToolServers = Field(default_factory=dict)
+    """The operator's, by name."""
     spent: float = 0.0
     """The cost of the attempts before this one."""
 

@@ -66,6 +66,8 @@ def check(spec: RunSpec, found: Found, limits: Limits, faults: Faults) -> None:
     if spec.keep is not None:
         faults.bounds("keep.last", spec.keep.last, at_least=0)
         faults.bounds("keep.best", spec.keep.best, at_least=1)
+    if spec.environment is not None:
+        spec.environment.check_tool_servers(faults.under("environment"), limits.tool_servers)
     _check_resources(spec, limits, faults.under("resources"))
     _check_names(spec, limits, faults)
     data.check_form(spec, found, faults)

@@ -1,0 +1,47 @@
+"""MCP servers that the operator named: episodes reach them by their names, and by nothing else."""
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, HttpUrl, SecretStr, field_serializer
+
+_NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
+_EXAMPLE = '{"search": {"url": "http://search:8000/mcp", "token": "..."}}'
+
+
+class ToolServer(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    url: HttpUrl
+    """Address of its Streamable HTTP transport."""
+    token: SecretStr = SecretStr("")
+    """Bearer token, which no program sees; empty: none."""
+
+    @field_serializer("token", when_used="json")
+    def _shown(self, token: SecretStr) -> str:
+        """As a job's config carries it."""
+        return token.get_secret_value()
+
+
+def _read(value: Any) -> Any:
+    """A setting is JSON, or the path of a file of JSON."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value if value.lstrip().startswith("{") else Path(value).expanduser().read_text())
+    except (OSError, ValueError) as error:
+        raise ValueError(f"must be servers by name as JSON, or a file of it, such as {_EXAMPLE}: {error}") from error
+
+
+def _named(servers: Mapping[str, ToolServer]) -> Mapping[str, ToolServer]:
+    for name in servers:
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"{name[:60]!r} is no name of a tool server: lower case letters, digits, '-' and '_'")
+    return servers
+
+
+ToolServers = Annotated[Mapping[str, ToolServer], BeforeValidator(_read), AfterValidator(_named)]
+"""The type of the setting RATCHET_TOOL_SERVERS: servers by name."""
