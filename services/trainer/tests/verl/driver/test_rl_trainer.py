@@ -177,6 +177,17 @@ def test_a_job_makes_room_with_the_first_step_that_nothing_is_made_ahead_of(trai
     assert made_by(built) == {1: 0, 2: 0, 3: 1}
 
 
+def test_a_job_makes_room_once_what_is_under_way_is_learned_from(trainer: Any) -> None:
+    built = trainer(3, steps=20)
+    learn(built, 1)
+    built._session.reporter.preempted = True
+    for step in (2, 3, 4):  # drawn already
+        assert built._session.schedule.leaves_at is None
+        learn(built, step)
+    assert (built._session.schedule.leaves_at, max(built.rollouts.submitted)) == (4, 4)
+    assert "save" in built.rollouts.events
+
+
 @pytest.mark.parametrize("weights", [(1, "sha256:2"), (0, "sha256:1")])
 def test_a_sample_of_other_weights_than_it_says_ends_the_attempt(weights: tuple[int, str], trainer: Any) -> None:
     built = trainer(1, steps=9)
