@@ -61,3 +61,19 @@ async def test_episodes_under_it_are_made_ahead_and_again_after_a_kill(world: Wo
     reports.forget()
     await world.finish(world.job(spec, name="whole"))
     assert ([found(reports, number, "turns_mean") for number in range(1, 6)], reports.scores()) == (made, scores)
+
+
+@pytest.mark.timeout(900)  # two jobs
+async def test_episodes_that_updates_meet_go_on_under_it_and_after_a_kill(world: World, run_spec: Any) -> None:
+    """Nothing is under way at a checkpoint, so that a resumed job begins as one that was not killed would go on."""
+    ahead, edits = Hyperparameters(max_staleness=3, max_response_tokens=192), EnvironmentSpec("edits")
+    spec = run_spec("grpo", ahead, steps=8, validate_every=4, problems=FEW, curriculum=CURRICULUM, environment=edits)
+    reports = world.reports
+    await world.kill(world.job(spec), after=6)
+    await world.finish(world.job(spec))
+    assert reports.attempts() == [1, 1, 1, 1, 2, 2, 2, 2]
+    assert (reports.faults, sorted(reports.checkpoints)) == (0, [4, 8])
+    stale = reports.measured("staleness_max")
+    assert (stale[0], stale[4], max(stale) <= 3) == (0, 0, True)
+    assert all(1 < turns <= 3 for turns in reports.measured("turns_mean"))
+    assert all(reports.steps[number].metrics["groups"] == 4 for number in reports.steps)

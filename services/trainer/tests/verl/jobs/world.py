@@ -106,7 +106,7 @@ class Reports(job_report_pb2_grpc.JobReportServiceServicer):
         """Returns when the condition holds; fails when the job has died before."""
         async with asyncio.timeout(PATIENCE.total_seconds()):
             while not condition(self):
-                assert job.returncode in (None, 0), f"the job ended with {job.returncode}"
+                assert job.returncode in (None, 0), f"the job ended with {job.returncode}: {self.ending}"
                 await asyncio.sleep(0.2)
 
     async def _fence(self, request: Any, context: grpc.aio.ServicerContext) -> None:
