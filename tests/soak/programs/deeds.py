@@ -72,7 +72,7 @@ def fork_bomb() -> None:
     while time.monotonic() < end:
         with contextlib.suppress(OSError):
             if os.fork() == 0:
-                end = time.monotonic() + 60
+                end = time.monotonic() + 5
 
 
 def planted() -> None:
