@@ -39,6 +39,8 @@ from .test_platform import Figures, is_flat, shown
 EPISODES = int(os.environ.get("EPISODES", "10000"))
 ROUND = 500
 """Episodes of an evaluation, at most."""
+ENOUGH = 1_000
+"""Episodes from which on each fault happens, and what is looked at has settled."""
 LOOKS = 30
 STEP = max(20, EPISODES // 60)
 """Episodes between two faults."""
@@ -371,10 +373,11 @@ def test_no_fault_and_no_attack_is_a_reward_and_nothing_is_left(temporary: Path,
     assert left.cgroups(done.sandboxes) == []
     assert left.files(temporary) == []
     assert done.wrong == []
-    assert EPISODES < 1_000 or set(done.faults) == set(FAULTS)
     assert done.killed <= done.faults.count("a harness killed")
-    grown = {name: values for name in looks[0] if not is_flat(name, values := [one[name] for one in looks])}
-    assert grown == {}
+    if EPISODES >= ENOUGH:
+        assert set(done.faults) == set(FAULTS)
+        grown = {name: values for name in looks[0] if not is_flat(name, values := [one[name] for one in looks])}
+        assert grown == {}
 
 
 def soak(platform: Platform, folder: Path, done: Done) -> Sequence[Figures]:
