@@ -26,7 +26,7 @@ test: setup lint test-unit test-clients test-honest test-e2e  ## All that CI run
 
 nightly:  ## All that `make test` does not run, the soak in short; it goes on after a failure, and names what failed at its end
 	@failed=; for suite in $(NIGHTLY); do $(MAKE) $$suite || failed="$$failed $$suite"; done; \
-	AMID_MINUTES=5 $(LIGHT)/pytest tests/soak/test_amid_kills.py -s || failed="$$failed soak"; \
+	AMID_MINUTES=5 EPISODES=1000 $(LIGHT)/pytest tests/soak/test_amid_kills.py tests/soak/test_episodes.py -s || failed="$$failed soak"; \
 	[ -z "$$failed" ] || { echo "nightly: failed:$$failed" >&2; exit 1; }
 
 lint:  ## Format, lint, types, layers, protos (style, stubs, nothing broken since main)
@@ -77,7 +77,7 @@ tracking-test: setup  ## A real MLflow server and a real TensorBoard show a run,
 	.venvs/tools/bin/uv pip install --quiet --python .venvs/mlflow mlflow==3.17.2
 	$(LIGHT)/pytest tests/tracking -n 0
 
-soak: setup  ## An hour of mixed load on four services; half an hour of it while each part is killed and releases are under way; 100,000 programs, a tenth of them hostile; 5,000 honest ones among 500 attacks; fuzz, also of every route
+soak: setup  ## An hour of mixed load on four services; half an hour of it while each part is killed and releases are under way; 10,000 episodes on task folders, a tenth of them hostile, amid kills; 100,000 programs, a tenth of them hostile; 5,000 honest ones among 500 attacks; fuzz, also of every route
 	@$(SETUP) light sandbox-numpy sandbox-math
 	$(LIGHT)/pytest tests/soak -s
 	HONEST_PROGRAMS=5000 $(LIGHT)/pytest tests/honest -n 0

@@ -222,9 +222,9 @@ async def test_tools_of_a_server_are_offered_beside_ours(sandbox_target: str) ->
     first, last = found.session.calls[0].question, found.session.calls[-1].question
     assert first.tools is not None
     assert [tool.name for tool in first.tools.offered][-2:] == ["submit", "age"]
-    ended = "error: python, which serves the tools, has ended"
+    ended = "error: python, which serves the tools, has ended; the next call starts it again"
     results = [one.content for one in last.messages if one.role == "tool"]
-    assert results == ["Ada is 36.", "error: nobody of that name", ended, ended]
+    assert results == ["Ada is 36.", "error: nobody of that name", ended, "Ada is 36."]
 
 
 async def searched(target: str, engine: MemoryEngine, url: str) -> Episode:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ratchet_episodes.tool_server import NoServer, Refused, ToolServer
+from ratchet_episodes.tool_server import Ended, NoServer, Refused, ToolServer
 
 ROOT = Path(__file__).parents[3]
 OFFICIAL = """
@@ -78,6 +78,24 @@ def test_an_older_server_is_greeted_and_asked_for_all_pages(tmp_path: Path) -> N
     server = ToolServer([sys.executable, str(tmp_path / "server.py")])
     assert [one["name"] for one in server.tools()] == ["one", "two"]
     assert server.call("one", {}) == '{"said": ["2025-11-25"]}'
+
+
+@pytest.mark.parametrize("calls", [1, 2])
+def test_a_server_that_has_ended_is_started_again_at_the_next_call(tmp_path: Path, calls: int) -> None:
+    """Each of them ends after so many calls; it is greeted each time."""
+    ending = f"import sys\nleft = {calls}\n" + OLDER.replace(
+        'print(json.dumps(reply | {"result": result})',
+        'left -= asked["method"] == "tools/call"\n    if left < 0:\n        sys.exit()\n'
+        '    print(json.dumps(reply | {"result": result})',
+    )
+    (tmp_path / "server.py").write_text(ending)
+    server = ToolServer([sys.executable, str(tmp_path / "server.py")])
+    server.tools()
+    for _ in range(2):
+        for _ in range(calls):
+            assert server.call("one", {}) == '{"said": ["2025-11-25"]}'
+        with pytest.raises(Ended, match="has ended; the next call starts it again"):
+            server.call("one", {})
 
 
 @pytest.mark.parametrize(

@@ -21,24 +21,32 @@ class Refused(Exception):
 
 
 class NoServer(Refused):
-    """It does not speak the protocol, or has ended."""
+    """It does not speak the protocol."""
 
 
 def message_of(error: Any) -> str:
     return str(error.get("message") if isinstance(error, dict) else error)
 
 
+class Ended(NoServer):
+    """It has hung up."""
+
+
 class ToolServer:
-    """A process of the policy's workspace: what it does counts as the workspace's, its end is the tools' error."""
+    """A process of the policy's workspace: what it does counts as the workspace's, its end is the tools' error, and the
+    next call starts it again."""
 
     _older = OLDER
     """The version that an older one speaks."""
 
     def __init__(self, command: list[str]) -> None:
         self._command = command
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+        self._process = self._started()
         self._ids = count(1)
-        self._is_older = False
+        self._is_older = self._has_ended = False
+
+    def _started(self) -> "subprocess.Popen[str]":
+        return subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
 
     def tools(self) -> list[dict[str, Any]]:
         """As OpenAI's API describes functions. Raises Refused where it is no such server."""
@@ -59,7 +67,13 @@ class ToolServer:
 
     def call(self, name: str, arguments: dict[str, Any]) -> str:
         """The tool's texts. Raises Refused, also where it says that it failed."""
-        result = self._request("tools/call", {"name": name, "arguments": arguments})
+        if self._has_ended:
+            self._start_again()
+        try:
+            result = self._request("tools/call", {"name": name, "arguments": arguments})
+        except Ended as error:
+            self._has_ended = True
+            raise Ended(f"{error}; the next call starts it again") from None
         if result.get("resultType", "complete") != "complete":
             raise Refused(f"the tool {name} wants to know more from a person: {result['resultType']}")
         texts = [str(one.get("text") or f"({one.get('type')})") for one in result.get("content") or ()]
@@ -68,6 +82,14 @@ class ToolServer:
         if result.get("isError"):
             raise Refused("\n".join(texts) or "the tool failed")
         return "\n".join(texts)
+
+    def _start_again(self) -> None:
+        self._process.kill()  # one that only closed its output
+        self._process.wait()
+        self._process = self._started()
+        self._has_ended = False
+        if self._is_older:
+            self._greet()
 
     def _listed(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []
@@ -105,7 +127,7 @@ class ToolServer:
                     raise Refused(message_of(said["error"]))
                 result = said.get("result")
                 return result if isinstance(result, dict) else {}
-        raise NoServer(self._ended)
+        raise Ended(self._ended)
 
     def _send(self, message: dict[str, Any]) -> None:
         assert self._process.stdin is not None
@@ -113,7 +135,7 @@ class ToolServer:
             self._process.stdin.write(json.dumps(message) + "\n")
             self._process.stdin.flush()
         except BrokenPipeError:
-            raise NoServer(self._ended) from None
+            raise Ended(self._ended) from None
 
     @property
     def _ended(self) -> str:

@@ -4,11 +4,13 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
+from itertools import count
 from typing import Any
 
 import pytest
 
 from eval_service.domain.evaluation import Evaluation, References
+from eval_service.domain.ports import Played
 from eval_service.domain.sets import Imported
 from eval_service.domain.spec import EvaluationSpec, Form, ProblemSetRef, Prompting, SuiteEntry
 from ratchet_environments import EnvironmentSpec
@@ -27,7 +29,7 @@ from ratchet_kit.usage import Usage
 from ratchet_policies import EngineShare, EngineUsage
 from ratchet_problems import CheckTest, Message
 
-from ..conftest import problem
+from ..conftest import episode, problem
 
 SPEC = EvaluationSpec(
     VersionRef("starter", 1), (SuiteEntry(ProblemSetRef("basics")),), samples_per_problem=2, k=(1, 2), seed=7
@@ -120,8 +122,24 @@ async def test_a_lost_policy_is_opened_again(world: Any, loss: RatchetError) -> 
 
 async def test_a_policy_that_is_lost_again_and_again_fails_it(world: Any) -> None:
     world.host.faults = [NotFound("it is not loaded")] * 10_000
-    with pytest.raises(Unavailable, match="lost 4 times: it is not loaded"):
+    with pytest.raises(Unavailable, match="lost 4 times without a new sample: it is not loaded"):
         await world.measurer.run(await claimed(world), "me")
+
+
+async def test_a_policy_that_is_lost_many_times_does_not_fail_one_that_goes_on(world: Any) -> None:
+    """Of 480 samples some are new before each loss."""
+    asked = count(1)
+
+    def lost_now_and_then(task: str) -> Played:
+        if next(asked) % 50 == 0:
+            raise NotFound("it is not loaded")
+        return episode(task)
+
+    world.host.plays = lost_now_and_then
+    plays = replace(SPEC, environment=EnvironmentSpec("harness", command=("x",)), samples_per_problem=80, k=(1,))
+    evaluation = await claimed(world, plays)
+    assert (await world.measurer.run(evaluation, "me")).verdicts == {"PASSED": 240, "FAILED": 240}
+    assert world.host.opened[evaluation.id] > 5
 
 
 @pytest.mark.parametrize("part", ["weights", "settings"])

@@ -1,5 +1,6 @@
 """Builds the service and runs it: `python -m rollout_service.main`."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from rollout_service.adapters import logs
 from rollout_service.adapters.folders import DiskModelFolders
 from rollout_service.adapters.journal import FileJournal
 from rollout_service.adapters.meter import PrometheusMeter
-from rollout_service.adapters.vllm.engine import EngineDefaults, VllmFactory
+from rollout_service.adapters.vllm.engine import EngineDefaults, VllmFactory, remove_abandoned
 from rollout_service.adapters.vllm.engine import environment as engine_environment
 from rollout_service.adapters.vllm.forkserver import ForkServer
 from rollout_service.domain.devices import Devices
@@ -91,8 +92,10 @@ async def provision(
 
 @asynccontextmanager
 async def _vllm(settings: Settings, devices: Devices) -> AsyncIterator[VllmFactory]:
-    logs_folder = settings.work_dir.expanduser() / "logs"
+    work = settings.work_dir.expanduser()
+    logs_folder = work / "logs"
     environment = engine_environment(settings.device, settings.threads, settings.eager)
+    environment["TORCHINDUCTOR_CACHE_DIR"] = str(work / "compiled")  # it stays for the next engine
     defaults = EngineDefaults(
         device=settings.device,
         max_num_seqs=settings.max_num_seqs,
@@ -105,6 +108,7 @@ async def _vllm(settings: Settings, devices: Devices) -> AsyncIterator[VllmFacto
         tool_parsers=settings.tool_parsers,
         max_silence=settings.max_engine_silence,
     )
+    await asyncio.to_thread(remove_abandoned)
     async with ForkServer(settings.device, environment, logs_folder / f"{FORK_SERVER}.log") as fork_server:
         yield VllmFactory(defaults, fork_server, logs_folder)
 

@@ -249,3 +249,17 @@ async def test_an_engine_that_a_disk_or_a_limit_keeps_from_starting_says_so(
     monkeypatch.setattr(tempfile, "mkdtemp", refused)
     with pytest.raises(expected, match=said):
         await start(Forks([READY]))("a", "0")
+
+
+async def test_what_a_killed_service_left_of_its_engines_is_removed(
+    start: Callable[[Forks], Start], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:  # a short path: a socket lies below it
+        monkeypatch.setattr(tempfile, "tempdir", folder)
+        forks = Forks([READY])
+        await start(forks)("a", "0")
+        own = os.path.basename(forks.requests[0].folder)
+        os.mkdir(os.path.join(folder, own.replace(f"-{os.getpid()}-", f"-{Forks.pid}-")))
+        assert len(os.listdir(folder)) == 2
+        engine.remove_abandoned()
+        assert os.listdir(folder) == [own]

@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -35,7 +36,9 @@ class Service:
     def __init__(self, work: Path, port: int) -> None:
         self.work = work
         self.log = work / "service.log"
+        self.temporary = Path(tempfile.mkdtemp(prefix="rollout-"))  # a short path: sockets lie below it
         self._environment = os.environ | {
+            "TMPDIR": str(self.temporary),
             "RATCHET_ROLLOUT_WORK_DIR": str(work),
             "RATCHET_ROLLOUT_PORT": str(port),
             "RATCHET_SOURCES": "/",
@@ -149,6 +152,8 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     assert not [args for pid, args in tree.items() if Path(f"/proc/{pid}").exists()]
     assert list((service.work / "models").iterdir()) == []
     assert list((service.work / "policies").iterdir()) == []
+    assert os.listdir(service.temporary) == []
+    service.temporary.rmdir()
 
 
 @pytest.fixture(scope="module")

@@ -72,7 +72,7 @@ class DrawnSamples:
     async def each(self, judge: Judging, at_once: int) -> Mapping[ProblemKey, str]:
         """Loads a policy that was lost again. A problem that can judge no sample is an error. Raises OutOfPatience,
         FailedPrecondition for another policy than before, what `judge` raises."""
-        attempt, losses = self._attempt, 0
+        attempt, losses, drawn = self._attempt, 0, 0
         while await self._is_unfinished():
             try:
                 async with AsyncExitStack() as stack:
@@ -83,9 +83,10 @@ class DrawnSamples:
                     while await self._is_unfinished():
                         await self._draw(sampler, judge, at_once)
             except Lost as error:
-                losses += 1
+                before, drawn = drawn, len(await attempt.store.sample_keys(attempt.id))
+                losses = 1 if drawn > before else losses + 1
                 if losses > attempt.patience.deadlines.losses:
-                    raise OutOfPatience(f"the policy was lost {losses} times: {error}") from error
+                    raise OutOfPatience(f"the policy was lost {losses} times without a new sample: {error}") from error
                 log.warning("evaluation.policy_lost", evaluation_id=attempt.id, reason=str(error))
         return {}
 

@@ -32,7 +32,7 @@ class Deadlines:
     pause: timedelta = timedelta(seconds=2)
     """Between two attempts."""
     losses: int = 3
-    """How often the policy may get lost, and be loaded anew."""
+    """How often the policy may get lost, and be loaded anew, without a single new sample."""
 
 
 class Patience:

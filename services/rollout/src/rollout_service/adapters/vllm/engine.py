@@ -53,6 +53,7 @@ _DISTURBED = "Error in memory profiling"
 _CAPACITY = re.compile(r"total capacity of ([\d.]+) GiB")
 """Memory of a GPU, in torch's error (c10/cuda/CUDACachingAllocator.cpp)."""
 _GIB = 1 << 30
+_PRIVATE = "ratchet-rollout-"
 _ERROR = re.compile(r"\b((?!CancelledError)\w*(?:Error|Exception): .*)")
 
 
@@ -113,7 +114,7 @@ class VllmFactory:
 
     async def _start(self, name: PolicyName, model: ModelFolder, spec: wire.EngineSpec) -> PolicyEngine:
         # Not under a folder that the user chose: a Unix socket's path has at most 108 bytes. mkdtemp makes it private.
-        private = Path(tempfile.mkdtemp(prefix="ratchet-rollout-"))
+        private = Path(tempfile.mkdtemp(prefix=f"{_PRIVATE}{os.getpid()}-"))
         log_file = self._log_folder / f"{name}.log"
         request = wire.ForkRequest(name, spec, str(private), str(log_file))
         timeout = self._defaults.start_timeout + timedelta(seconds=model.size_bytes / _SLOWEST_READ)
@@ -350,6 +351,15 @@ async def _reply(reader: asyncio.StreamReader) -> wire.Reply:
     if isinstance(reply, wire.Failed):
         raise _error(reply)
     return reply
+
+
+def remove_abandoned() -> None:
+    """Private folders of engines whose service is no more: one that was killed left them."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PRIVATE}*-*"):
+        pid = folder.name.removeprefix(_PRIVATE).partition("-")[0]
+        if pid.isdigit() and not os.path.exists(f"/proc/{pid}"):
+            shutil.rmtree(folder, ignore_errors=True)
+            log.info("engine.folder_removed", folder=str(folder))
 
 
 def environment(device: Literal["cpu", "cuda"], threads: int, eager: bool) -> dict[str, str]:

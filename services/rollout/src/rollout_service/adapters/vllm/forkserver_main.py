@@ -12,6 +12,7 @@ import importlib
 import os
 import signal
 import sys
+import tempfile
 import traceback
 from typing import NoReturn
 
@@ -78,6 +79,7 @@ def _become_engine(request: wire.ForkRequest) -> NoReturn:
         os.register_at_fork(after_in_child=die_with_parent)  # the processes of vLLM must not outlive the engine process
         setproctitle(f"ratchet-engine {request.name}")
         os.environ["VLLM_RPC_BASE_PATH"] = request.folder
+        os.environ["TMPDIR"] = tempfile.tempdir = request.folder  # it ends with the engine: vLLM leaves files behind
         if request.spec.devices:
             os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(request.spec.devices)
         code = engine_main.main(request)

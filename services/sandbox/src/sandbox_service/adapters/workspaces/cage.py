@@ -221,11 +221,17 @@ class WorkspaceCage:
             await asyncio.gather(answer, return_exceptions=True)
 
     def _killed_at_its_limit(self) -> bool:
-        """True if the kernel has killed in it since the last call, as it had taken all the memory that it may."""
+        """True if the kernel has killed in it since the last call, as it had taken all the memory that it may. Raises
+        CageLost where it had not: no verdict about a program comes of a machine that is short of memory."""
         if self._place.cgroup is None:
             return False
         before, self._kills = self._kills, self._place.cgroup.kills()
-        return self._kills.count > before.count and self._kills.at_limit > before.at_limit
+        if self._kills.count == before.count:
+            return False
+        if self._kills.at_limit == before.at_limit:
+            self._up = False
+            raise CageLost("the kernel killed in it because the machine, or the container, is short of memory")
+        return True
 
     def _lost(self, error: Exception) -> str:
         self._up = False
