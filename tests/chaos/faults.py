@@ -1,15 +1,14 @@
 """What can happen to a platform while a run trains. A fault fails where it finds nothing to happen to."""
 
-import os
-import signal
 from collections.abc import Callable, Mapping
 from functools import partial
 
+import psutil
 import redis
 
 from tests.e2e.conftest import Platform
 
-from .killing import find, flush_redis, kill, kill_redis, kill_vllm, redis_of, stop
+from .killing import each, find, flush_redis, kill, kill_redis, kill_vllm, redis_of, stop
 from .refusing import be_a_replica, be_full
 
 STOPPED_S = 15.0
@@ -21,8 +20,7 @@ def kill_ray_job(platform: Platform) -> None:
     """The job alone: Ray's own processes are modules below `trainer_service.verl`, too."""
     victims = [one for one in find(platform, "trainer_service.verl") if "trainer_service.verl" in one.cmdline()]
     assert victims, "no job to kill"
-    for victim in victims:
-        os.kill(victim.pid, signal.SIGKILL)
+    each(victims, psutil.Process.kill)
 
 
 def kill_words(*words: str) -> Fault:

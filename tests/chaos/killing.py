@@ -1,9 +1,7 @@
 """What kills parts of a platform, and waits for what comes of it."""
 
-import os
-import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 import psutil
@@ -29,18 +27,23 @@ def find(platform: Platform, *words: str) -> list[psutil.Process]:
 def kill(platform: Platform, *words: str) -> None:
     victims = find(platform, *words)
     assert victims, f"no process with {words} to kill"
+    each(victims, psutil.Process.kill)
+
+
+def each(victims: Iterable[psutil.Process], act: Callable[[psutil.Process], None]) -> None:
+    """One that has ended is left out: programs of the sandbox come and go, vLLM's processes end with their engine, and
+    the supervisor may be faster."""
     for victim in victims:
-        with suppress(ProcessLookupError):  # programs of the sandbox come and go
-            os.kill(victim.pid, signal.SIGKILL)
+        with suppress(psutil.NoSuchProcess):
+            act(victim)
 
 
 def kill_vllm(platform: Platform) -> None:
     """The engine and vLLM's own processes under it; the fork server that they come from lives on."""
-    victims = [p for p in find(platform, "ratchet-engine") if "fork server" not in " ".join(p.cmdline())]
-    victims += find(platform, "VLLM::")
+    servers = find(platform, "ratchet-engine", "fork server")
+    victims = [one for one in find(platform, "ratchet-engine") if one not in servers] + find(platform, "VLLM::")
     assert victims, "no engine to kill"
-    for victim in victims:
-        os.kill(victim.pid, signal.SIGKILL)
+    each(victims, psutil.Process.kill)
 
 
 def kill_redis(platform: Platform) -> None:
@@ -53,12 +56,9 @@ def stop(seconds: float, *words: str) -> Callable[[Platform], None]:
     def stop_for_a_while(platform: Platform) -> None:
         victims = find(platform, *words)
         assert victims, f"no process with {words} to stop"
-        for victim in victims:
-            victim.suspend()
+        each(victims, psutil.Process.suspend)
         time.sleep(seconds)
-        for victim in victims:
-            with suppress(psutil.NoSuchProcess):  # the supervisor was faster
-                victim.resume()
+        each(victims, psutil.Process.resume)
 
     return stop_for_a_while
 

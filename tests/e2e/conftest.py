@@ -68,7 +68,7 @@ def running(environment: Mapping[str, str] = {}) -> Iterator[Platform]:
         assert up.returncode == 0, up.stderr
         yield platform
     finally:
-        down = platform.ratchet("down", timeout=200)
+        down = platform.ratchet("down")
         left = marked(platform.home.path)
         keep = os.environ.get("RATCHET_KEEP_E2E")
         if not keep:

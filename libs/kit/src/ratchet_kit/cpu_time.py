@@ -1,5 +1,6 @@
 """Processor time of a process and all that it started. Needs the extra `processes`."""
 
+import math
 import os
 from collections.abc import Collection
 from datetime import timedelta
@@ -17,6 +18,17 @@ def used_by(pid: int | None = None, without: Collection[int] = ()) -> timedelta:
         return timedelta(seconds=_seconds(psutil.Process(pid or os.getpid()), frozenset(without)))
     except psutil.NoSuchProcess:
         return timedelta()
+
+
+def born(pid: int | None = None) -> float:
+    """Seconds from the machine's start to that of the process (None: this one): a later one with its pid has another.
+    NaN for one that is gone."""
+    try:
+        since_epoch = psutil.Process(pid or os.getpid()).create_time()
+    except psutil.NoSuchProcess:
+        return math.nan
+    since_boot: float = round(since_epoch - psutil.boot_time(), 2)
+    return since_boot
 
 
 def _seconds(process: psutil.Process, without: Collection[int]) -> float:

@@ -6,6 +6,8 @@ import resource
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from unittest.mock import Mock
@@ -21,18 +23,24 @@ from ratchet_policies.fleet import Fleet
 from trainer_service.job.policy.policy import RunPolicy
 from trainer_service.job.policy.stream_transport import StreamTransport
 from trainer_service.job.run.process_usage import EVERY_S, FOLDER, recorded_gpus
+from trainer_service.job.session import Session
 from trainer_service.job.usage import UsageMeter
 
 from .rollouts import Rollouts, served
 
 RANK = """
-import subprocess, sys, time
+import atexit, subprocess, sys, time
 from trainer_service.job.run import process_usage
+def take_apart():
+    until = time.process_time() + 0.5
+    while time.process_time() < until: pass
+atexit.register(take_apart)
+process_usage.EVERY_S = {every_s}
 process_usage.record()
 burn = "import time\\nwhile time.process_time() < 0.8: pass"
 subprocess.run([sys.executable, "-c", burn], check=True)
 begun = time.process_time()
-while time.process_time() < begun + {}: pass
+while time.process_time() < begun + {burn}: pass
 print("done", flush=True)
 sys.stdin.read()
 """
@@ -67,28 +75,70 @@ def of_children() -> float:
     return used.ru_utime + used.ru_stime
 
 
+@contextmanager
+def ranks(folder: Path, *burns: float, every_s: float = EVERY_S) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Processes that record, used these seconds and 0.8 more, and wait. `every_s`: the pause between two writes."""
+    environment, pipe = os.environ | {FOLDER: str(folder)}, subprocess.PIPE
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-c", RANK.format(burn=burn, every_s=every_s)], env=environment, stdin=pipe, stdout=pipe
+        )
+        for burn in burns
+    ]
+    for rank in running:
+        assert rank.stdout is not None
+        rank.stdout.readline()
+    try:
+        yield running
+    finally:
+        for rank in running:
+            rank.communicate()
+
+
 @pytest.mark.integration
 def test_ranks_count_as_the_kernel_accounts_for_them_also_one_that_was_killed(tmp_path: Path):
     """Here they are the job's children, as where Ray is its own: none is counted twice."""
     before, own = of_children(), cpu_time.used_by()
     counted = meter(tmp_path)
-    environment = os.environ | {FOLDER: str(tmp_path)}
-    pipe = subprocess.PIPE
-    ranks = [
-        subprocess.Popen([sys.executable, "-c", RANK.format(burn)], env=environment, stdin=pipe, stdout=pipe)
-        for burn in (2.5, 1.5)
-    ]
-    for rank in ranks:
-        assert rank.stdout is not None
-        rank.stdout.readline()
-    time.sleep(3 * EVERY_S)  # what they write is as old as their pause
-    living = asyncio.run(counted.read()).cpu_time - own
-    ranks[1].send_signal(9)
-    ranks[1].wait()
-    ranks[0].communicate()
+    with ranks(tmp_path, 2.5, 1.5) as running:
+        living = asyncio.run(counted.read()).cpu_time - own
+        running[1].kill()
+        running[1].wait()
     accounted = of_children() - before
-    assert sum(float(file.read_text()) for file in tmp_path.glob("*.seconds")) == pytest.approx(accounted, rel=0.02)
-    assert living.total_seconds() == pytest.approx(accounted, rel=0.05)
+    assert living.total_seconds() == pytest.approx(accounted, rel=0.02)
+
+
+@pytest.mark.integration
+def test_a_process_leaves_its_processor_time_behind_and_ends_at_once(tmp_path: Path):
+    """Python is not there to take it apart."""
+    before = of_children()
+    with ranks(tmp_path, 2.5, every_s=3600):
+        pass
+    (file,) = tmp_path.glob("*.seconds")
+    assert float(file.read_text().split()[0]) == pytest.approx(of_children() - before, rel=0.02)
+
+
+@pytest.mark.integration
+def test_time_since_a_process_wrote_last_counts_also_once_it_was_killed(tmp_path: Path):
+    """No write comes after the first, and the last step is the last look at it. Unlike this process, no process of a
+    job waits for a rank that ends, and has its time from the kernel."""
+    counted = meter(tmp_path)
+    with ranks(tmp_path, 0.5, every_s=3600) as (rank,):
+        Session(*(Mock() for _ in range(9)), usage=counted).end_step(1)
+        rank.kill()
+        rank.wait()
+        waited_for = cpu_time.used_by()
+    assert asyncio.run(counted.read()).cpu_time - waited_for > timedelta(seconds=1.3)
+
+
+@pytest.mark.integration
+def test_a_later_process_with_the_pid_of_one_that_recorded_is_another(tmp_path: Path):
+    counted = meter(tmp_path)
+    with ranks(tmp_path, 0.1, every_s=3600) as (rank,):
+        (file,) = tmp_path.glob("*.seconds")
+        file.write_text(f"7.0 {cpu_time.born(rank.pid) - 1}")
+        found = asyncio.run(counted.read()).cpu_time - cpu_time.used_by(without=[rank.pid])
+    assert found.total_seconds() == pytest.approx(7, abs=0.1)
 
 
 async def test_the_use_of_ranks_gpus_is_counted_once_for_each_gpu(tmp_path: Path):

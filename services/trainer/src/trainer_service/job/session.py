@@ -92,6 +92,7 @@ class Session:
 
     def end_step(self, step: int) -> None:
         """The step is reported, and kept where it was saved. Raises Preempted where the job is to end with it."""
+        self.usage.note()  # after the last step, ranks end without another word
         if step == self.schedule.leaves_at:
             raise Preempted(f"step {step} is saved, and a run of higher priority gets the room")
 

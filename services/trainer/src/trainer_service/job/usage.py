@@ -8,7 +8,7 @@ from ratchet_environments.executor import Executor
 from ratchet_environments.workspaces import Workspaces
 from ratchet_kit.usage import Prices, Usage, priced
 from trainer_service.job.policy.policy import RunPolicy
-from trainer_service.job.run.process_usage import GpuTimes, recorded, recorded_gpus
+from trainer_service.job.run.process_usage import GpuTimes, Recorded, recorded_gpus
 
 
 class UsageMeter:
@@ -25,6 +25,7 @@ class UsageMeter:
     ) -> None:
         """`folder`: what processes record in. `ranks`: that hold a GPU each; 0 on CPU."""
         self._folder = folder
+        self._processes = Recorded(folder)
         self._policy = policy
         self._sandbox = sandbox
         self._workspaces = workspaces
@@ -42,6 +43,10 @@ class UsageMeter:
         """The trainer had to wait for samples."""
         self._waited += timedelta(seconds=seconds)
 
+    def note(self) -> None:
+        """Looks at the processes of the attempt, which may be killed from now on."""
+        self._processes.read()
+
     async def read(self) -> Usage:
         """Until now. Raises nothing: where the engine does not answer, it counts as it was seen last."""
         await self._policy.look()
@@ -50,7 +55,7 @@ class UsageMeter:
         held = timedelta(seconds=now - self._held_since) if self._held_since else timedelta()
         usage = Usage(
             gpu_time=self._ranks * held + share.gpu_time,
-            cpu_time=recorded(self._folder) + share.cpu_time,
+            cpu_time=self._processes.read() + share.cpu_time,
             sandbox_time=self._sandbox.cpu_time + self._workspaces.cpu_time,
             prompt_tokens=share.prompt_tokens,
             completion_tokens=share.completion_tokens,
