@@ -62,6 +62,7 @@ class RunPolicy:
         self._spec = spec
         self._patience = patience
         self._turns = asyncio.Semaphore(at_once)
+        self._looking = asyncio.Lock()
         self._load_timeout = load_timeout
         self.engines = engines
         self.share = EngineShare()
@@ -121,9 +122,11 @@ class RunPolicy:
         return generation
 
     async def look(self) -> None:
-        """Brings `share` up to date, unless the engine does not answer."""
-        with suppress(RatchetError):
-            self.share.seen((await self._engine.get(self._spec.name)).usage)
+        """Brings `share` up to date, unless the engine does not answer. One look at a time: of two answers in the wrong
+        order the older would count as those of an engine that began anew."""
+        async with self._looking:
+            with suppress(RatchetError):
+                self.share.seen((await self._engine.get(self._spec.name)).usage)
 
     async def push(self, weights: Weights, step: int, base: Weights | None = None) -> WeightSync:
         """Replaces the policy's weights, loading the policy first when it is gone. `base`: those that were pushed last.
