@@ -101,6 +101,7 @@ bench: setup  ## Speed, as ratios against a limit and against peers measured in 
 	$(LIGHT)/python -m tests.bench.evaluation_speed
 	$(LIGHT)/python -m tests.bench.gateway_speed
 	$(LIGHT)/python -m tests.bench.training_speed
+	$(LIGHT)/python -m tests.bench.partial_rollouts
 	$(LIGHT)/python -m tests.bench.training_learning
 	$(LIGHT)/python -m tests.bench.weights_travel
 	$(LIGHT)/python -m tests.bench.near_duplicates
