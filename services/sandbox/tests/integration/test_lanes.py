@@ -38,16 +38,15 @@ async def test_a_lost_lane_is_retried_and_nobody_notices(victim: str, sandbox: S
 
 
 async def test_a_program_whose_lanes_are_lost_each_time_gets_a_verdict(sandbox: Sandbox) -> None:
-    running = asyncio.create_task(sandbox.execute(program("import time\ndef f(x):\n    time.sleep(1.2)\n    return 2")))
-    lost: set[int] = set()
+    size = 80 << 20
+    source = f"import time\ndef f(x):\n    held = b'1' * {size}\n    time.sleep(1.2)\n    return 2"
+    running = asyncio.create_task(sandbox.execute(program(source)))
     while not running.done():
         with contextlib.suppress(psutil.NoSuchProcess):
-            # not while a lane starts, whose processes come and go: that would be no loss of the program's; nor what
-            # is still dying of the loss before
-            aged = {job.pid for job in _programs() if time.time() - job.create_time() > 0.3} - lost
-            if aged:
-                lost |= aged
-                for process in children():
+            # by what it holds: a lane that starts has processes, too, and their loss would be none of the program's
+            held = {job.pid for job in _programs() if job.memory_info().rss > size}
+            for process in children():
+                if held & {below.pid for below in process.children(recursive=True)}:
                     process.kill()
         await asyncio.sleep(0.05)
     execution = await running
