@@ -269,10 +269,14 @@ def main() -> int:
     if options.device == "cuda" and not shutil.which("nvidia-smi"):
         print("skipped: this machine has no NVIDIA GPU; --device cpu makes the same checks without one")
         return 0
+    environment = dict(ON_GPU) if options.device == "cuda" else {}
+    if options.model:
+        options.model = options.model.resolve()
+        environment["RATCHET_SOURCES"] = str(options.model)
     dtype = "bfloat16" if options.device == "cuda" else "float32"
     with (
         timed("all of it"),
-        running(ON_GPU if options.device == "cuda" else {}) as platform,
+        running(environment) as platform,
         platform.client() as client,
     ):
         os.environ[TOKEN] = platform.home.service_token()
