@@ -337,6 +337,9 @@ async def echo(request: web.Request) -> web.StreamResponse:
     )
     await answer.prepare(request)
     await answer.write(f"data: {body}\n\n".encode())
+    if "breaks" in request.query:
+        assert request.transport is not None
+        request.transport.abort()
     await answer.write(f"data: {[request.headers.get(name, '') for name in names]}\n\n".encode())
     return answer
 
@@ -388,6 +391,14 @@ async def test_a_tool_server_that_is_away_is_a_fault_of_the_platform(query: str,
     assert answer.status_code == 503
     (lost,) = session.lost
     assert f"the tool server search {said}" in lost.reason
+
+
+async def test_an_answer_that_a_tool_server_breaks_off_is_a_fault_of_the_platform() -> None:
+    async with reached("?breaks=1") as (door, session):
+        with pytest.raises(httpx.HTTPError):
+            await asked_tools(door)
+    (lost,) = session.lost
+    assert "the tool server search broke its answer off" in lost.reason
 
 
 async def test_an_error_of_a_tool_server_is_the_programs_affair() -> None:

@@ -1,6 +1,7 @@
 """Runs beside `tool_server` in a task's workspace: tools of an MCP server over HTTP (Streamable HTTP), through the
 episode's door."""
 
+import http.client
 import json
 import os
 import urllib.error
@@ -9,7 +10,16 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
-from tool_server import META, VERSION, NoServer, Refused, ToolServer, message_of  # type: ignore[import-not-found]
+from tool_server import (  # type: ignore[import-not-found]
+    META,
+    VERSION,
+    NoServer,
+    Refused,
+    ToolServer,
+    message_of,
+    read_message,
+    result_of,
+)
 
 SECONDS = 300
 
@@ -26,14 +36,15 @@ class HttpToolServer(ToolServer):  # type: ignore[misc]  # it lies beside this f
         number = next(self._ids)
         given = params if self._is_older else {**params, "_meta": META}
         message = {"jsonrpc": "2.0", "id": number, "method": method, "params": given}
-        with self._post(message) as answer:
-            self._session = answer.headers.get("Mcp-Session-Id") or self._session
-            for said in _messages(answer):
-                if said.get("id") == number and "method" not in said:
-                    if "error" in said:
-                        raise Refused(message_of(said["error"]))
-                    result = said.get("result")
-                    return result if isinstance(result, dict) else {}
+        try:
+            with self._post(message) as answer:
+                self._session = answer.headers.get("Mcp-Session-Id") or self._session
+                for said in _messages(answer):
+                    if said.get("id") == number and "method" not in said:
+                        found: dict[str, Any] = result_of(said)
+                        return found
+        except (OSError, http.client.HTTPException) as error:
+            raise NoServer(f"{self._name} broke its answer off: {error!r}") from None
         raise NoServer(f"{self._name} gave no answer")
 
     def _send(self, message: dict[str, Any]) -> None:
@@ -67,27 +78,17 @@ class HttpToolServer(ToolServer):  # type: ignore[misc]  # it lies beside this f
 def _messages(answer: Any) -> Iterator[dict[str, Any]]:
     """Messages of a JSON object, or of a stream of events."""
     if "text/event-stream" not in (answer.headers.get("Content-Type") or ""):
-        yield _message(answer.read())
+        yield read_message(answer.read().decode(errors="replace"))
         return
     data = b""
     for line in answer:
         if line.startswith(b"data:"):
             data += line[5:].strip()
         elif not line.strip() and data:
-            yield _message(data)
+            yield read_message(data.decode(errors="replace"))
             data = b""
     if data:
-        yield _message(data)
-
-
-def _message(data: bytes) -> dict[str, Any]:
-    try:
-        said = json.loads(data)
-    except ValueError:
-        said = None
-    if not isinstance(said, dict):
-        raise NoServer(f"it says {data[:80]!r}, which is no message")
-    return said
+        yield read_message(data.decode(errors="replace"))
 
 
 def _reason(text: str) -> str:

@@ -28,6 +28,25 @@ def message_of(error: Any) -> str:
     return str(error.get("message") if isinstance(error, dict) else error)
 
 
+def read_message(text: str) -> dict[str, Any]:
+    """Raises NoServer for another text."""
+    try:
+        said = json.loads(text)
+    except ValueError:
+        said = None
+    if not isinstance(said, dict):
+        raise NoServer(f"it says {text.strip()[:80]!r}, which is no message")
+    return said
+
+
+def result_of(said: dict[str, Any]) -> dict[str, Any]:
+    """Raises Refused for an error."""
+    if "error" in said:
+        raise Refused(message_of(said["error"]))
+    result = said.get("result")
+    return result if isinstance(result, dict) else {}
+
+
 class Ended(NoServer):
     """It has hung up."""
 
@@ -114,19 +133,11 @@ class ToolServer:
         self._send({"jsonrpc": "2.0", "id": number, "method": method, "params": given})
         assert self._process.stdout is not None
         for line in self._process.stdout:
-            try:
-                said = json.loads(line)
-            except ValueError:
-                said = None
-            if not isinstance(said, dict):
-                raise NoServer(f"it says {line.strip()[:80]!r}, which is no message")
+            said = read_message(line)
             if said.get("method") and "id" in said:
                 self._send({"jsonrpc": "2.0", "id": said["id"], "error": {"code": -32601, "message": "not offered"}})
             elif said.get("id") == number:
-                if "error" in said:
-                    raise Refused(message_of(said["error"]))
-                result = said.get("result")
-                return result if isinstance(result, dict) else {}
+                return result_of(said)
         raise Ended(self._ended)
 
     def _send(self, message: dict[str, Any]) -> None:

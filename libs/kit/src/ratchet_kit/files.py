@@ -1,9 +1,11 @@
 """Files that services read and write for themselves: the platform's folder, the ends of logs, and secrets."""
 
+import json
 import os
 import secrets
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from ratchet_kit.text import clip
 
@@ -60,3 +62,14 @@ def secret(path: Path, make: Callable[[], str]) -> str:
     finally:
         draft.unlink()
     return path.read_text().strip()
+
+
+def json_or_file(value: Any, rule: str) -> Any:
+    """The value of a setting that is JSON, or the path of a file of JSON; one that is no text stays as it is. Raises
+    ValueError, which begins with the rule."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value if value.lstrip().startswith("{") else Path(value).expanduser().read_text())
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{rule}: {error}") from error

@@ -1,12 +1,12 @@
 """MCP servers that the operator named: episodes reach them by their names, and by nothing else."""
 
-import json
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, HttpUrl, SecretStr, field_serializer
+
+from ratchet_kit.files import json_or_file
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 _EXAMPLE = '{"search": {"url": "http://search:8000/mcp", "token": "..."}}'
@@ -27,13 +27,7 @@ class ToolServer(BaseModel):
 
 
 def _read(value: Any) -> Any:
-    """A setting is JSON, or the path of a file of JSON."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return json.loads(value if value.lstrip().startswith("{") else Path(value).expanduser().read_text())
-    except (OSError, ValueError) as error:
-        raise ValueError(f"must be servers by name as JSON, or a file of it, such as {_EXAMPLE}: {error}") from error
+    return json_or_file(value, f"must be servers by name as JSON, or a file of it, such as {_EXAMPLE}")
 
 
 def _named(servers: Mapping[str, ToolServer]) -> Mapping[str, ToolServer]:

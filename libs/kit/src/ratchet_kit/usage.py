@@ -1,15 +1,14 @@
 """The resources that a run or an evaluation uses, and their cost at the operator's prices."""
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from ratchet.common.v1 import usage_pb2 as pb
+from ratchet_kit.files import json_or_file
 from ratchet_kit.times import duration_from_proto, duration_to_proto
 
 HOUR = timedelta(hours=1)
@@ -98,15 +97,7 @@ def priced(usage: Usage, prices: Prices | None) -> Usage:
 
 
 def _read(value: Any) -> Any:
-    """A setting is JSON, or the path of a file of JSON."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return json.loads(value if value.lstrip().startswith("{") else Path(value).expanduser().read_text())
-    except (OSError, ValueError) as error:
-        raise ValueError(
-            f"must be prices as JSON, or a file of it, such as {{'currency': 'EUR', 'gpu_hour': 2.5}}: {error}"
-        ) from error
+    return json_or_file(value, "must be prices as JSON, or a file of it, such as {'currency': 'EUR', 'gpu_hour': 2.5}")
 
 
 PriceTable = Annotated[Prices | None, BeforeValidator(_read)]

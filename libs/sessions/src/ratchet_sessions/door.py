@@ -192,11 +192,15 @@ class Door:
         if server is None:
             raise HTTPException(404, f"there is no tool server {name}: there are {', '.join(self._tool_servers)}")
         begin = self._clock.now()
-        try:
-            return await tool_calls.pass_on(http, name, server)
-        except Unavailable as error:
+
+        def lost(error: Unavailable) -> None:
             question = Question(f"tools/{name}", ())
             self._session.fail(Failed(question, error.message, True, begin, self._clock.now()))
+
+        try:
+            return await tool_calls.pass_on(http, name, server, lost)
+        except Unavailable as error:
+            lost(error)
             raise
 
     async def _answer(

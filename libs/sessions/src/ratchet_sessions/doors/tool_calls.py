@@ -1,6 +1,6 @@
 """Calls of a program to an MCP server that the operator named: passed on as they are, with the operator's token."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 
 import aiohttp
 from starlette.requests import Request
@@ -17,9 +17,9 @@ _OWN = "mcp-"
 _AWAY = (502, 503, 504)
 
 
-async def pass_on(http: Request, name: str, server: ToolServer) -> Response:
+async def pass_on(http: Request, name: str, server: ToolServer, lost: Callable[[Unavailable], None]) -> Response:
     """The server's answer, which comes as it is made. Raises Unavailable where the server is away: that says nothing
-    about who asked."""
+    about who asked. `lost` is told of an answer that breaks off; not of a stream that a program only listens to."""
     sent = {key: value for key, value in http.headers.items() if key in _TAKEN or key.startswith(_OWN)}
     if token := server.token.get_secret_value():
         sent["authorization"] = f"Bearer {token}"
@@ -41,6 +41,10 @@ async def pass_on(http: Request, name: str, server: ToolServer) -> Response:
         try:
             async for piece in answer.content.iter_any():
                 yield piece
+        except (aiohttp.ClientError, TimeoutError) as error:
+            if http.method == "POST":
+                lost(Unavailable(f"the tool server {name} broke its answer off: {str(error) or type(error).__name__}"))
+            raise
         finally:
             await session.close()
 

@@ -70,7 +70,7 @@ class StepSamples:
     kept_groups: int = 0
     """Prompts whose samples are kept: the first that are drawn."""
     kept: list[tuple[Prompted, Group]] = field(default_factory=list)
-    """In any order."""
+    """In the order in which they were drawn."""
     began: float = math.inf
     ended: float = 0.0
     """When its first prompt was drawn, and its last group was judged; seconds, of one clock."""
