@@ -111,7 +111,7 @@ class FinishReason(StrEnum):
     STOP = "stop"
     LENGTH = "length"
     ABORTED = "aborted"
-    """The engine gave up: see `BrokenOff`."""
+    """The engine gave up, or new weights broke it off: see `BrokenOff`."""
     TOOL_CALLS = "tool_calls"
     """It calls tools, and was free to: a call that the request names is a STOP."""
 
