@@ -150,7 +150,7 @@ def test_a_range_of_whole_numbers_stays_whole(file: Path) -> None:
     [
         ("study", 2, 3),
         ("algorithms", 6, 5),
-        ("asynchronous", 2, 3),
+        ("asynchronous", 3, 3),
         ("search", 0, 3),
         ("curriculum", 3, 3),
         ("adaptation", 2, 2),
