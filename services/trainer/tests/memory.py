@@ -14,7 +14,7 @@ from ratchet_kit.statistics import Estimate
 from ratchet_rewards import Registered
 from trainer_service.domain.cluster.capacity import Node
 from trainer_service.domain.cluster.ports import JobState, JobStatus
-from trainer_service.domain.inputs.found import FetchedModel, FoundModel, FoundSet, Trial
+from trainer_service.domain.inputs.found import FetchedModel, FoundModel, FoundSet, Stored, Trial
 from trainer_service.domain.run.checkpoint import Checkpoint
 from trainer_service.domain.run.ports import RunFile, RunFilter
 from trainer_service.domain.run.run import Run, RunId, State, Step
@@ -200,6 +200,11 @@ class MemoryRegistry:
         self.failures: dict[str, Failure] = {}
         self.fault: Exception | None = None
         self.down = False
+        self.copied: list[tuple[RunId, int]] = []
+
+    async def copying(self) -> Sequence[tuple[RunId, int]]:
+        self._reach()
+        return self.copied
 
     async def resolve(self, ref: VersionRef | AliasRef | BareModel) -> FoundModel:
         self._reach()
@@ -272,6 +277,7 @@ class MemoryFolders:
         self.tidied: list[RunId] = []
         self.checkpoints: set[RunId] = set()
         self.removed_exports: list[str] = []
+        self.kept: list[Stored] = []
         self.free = 1 << 40
         self.records: dict[RunId, dict[str, bytes]] = {}
 
@@ -281,6 +287,10 @@ class MemoryFolders:
 
     async def with_leftovers(self) -> Sequence[RunId]:
         return sorted(self.checkpoints)
+
+    async def stored(self) -> Sequence[Stored]:
+        gone = {*self.tidied, *self.removed_exports}
+        return [one for one in self.kept if (one.export or one.run_id) not in gone]
 
     async def remove_export(self, id: RunId, uri: str) -> None:
         self.removed_exports.append(uri)

@@ -26,6 +26,12 @@ class Kept:
     """Removes what ended before that time, and says how many there were."""
 
 
+def removed(what: str, count: int, **about: object) -> None:
+    """Counts and logs things that were removed; `about`: why, or of what."""
+    _removed.labels(what).inc(count)
+    log.info("retention.removed", what=what, count=count, **about)
+
+
 async def tidy(kept: Sequence[Kept], clock: Clock, stop: asyncio.Event, look: timedelta = LOOK) -> None:
     """Removes what is old, until `stop` is set. What cannot be removed now is tried again, and holds up nothing."""
 
@@ -36,7 +42,6 @@ async def tidy(kept: Sequence[Kept], clock: Clock, stop: asyncio.Event, look: ti
                     before = clock.now() - one.keep
                     count = await one.remove(before)
                     if count:
-                        _removed.labels(one.what).inc(count)
-                        log.info("retention.removed", what=one.what, count=count, before=before.isoformat())
+                        removed(one.what, count, before=before.isoformat())
 
     await every(look, stop, step, name="tidy")

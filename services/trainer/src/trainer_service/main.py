@@ -18,7 +18,7 @@ from ratchet_environments.sandbox import GrpcSandbox
 from ratchet_kit import client, log_files, server, service_auth, streams
 from ratchet_kit.allowed_sources import Places
 from ratchet_kit.queues import StreamQueue
-from ratchet_kit.retention import Kept, tidy
+from ratchet_kit.retention import LOOK, Kept, tidy
 from ratchet_kit.server import Background
 from ratchet_kit.sql import Database
 from ratchet_kit.storage import Folder
@@ -60,9 +60,10 @@ from trainer_service.domain.run.ports import Events, Meter, RunFiles, RunStore
 from trainer_service.domain.run.run_updates import RunUpdates
 from trainer_service.domain.run.sample import SampleStore
 from trainer_service.domain.run.samples import Samples
-from trainer_service.domain.spec.limits import Limits
+from trainer_service.domain.spec.limits import GIB, Limits
 from trainer_service.domain.work.driver import Deadlines, Driver
 from trainer_service.domain.work.mirror import ModelMirror
+from trainer_service.domain.work.needs import Needs
 from trainer_service.domain.work.ports import Evaluations, Tracker, VersionRegistry
 from trainer_service.domain.work.registration import Exporting, Registration
 from trainer_service.domain.work.reports import Reports
@@ -173,7 +174,8 @@ def _compose(
     )
     deadlines = deadlines or Deadlines(silence=settings.silence)
     timing = timing or Timing(beat=settings.lease / 4, reconcile=settings.lease * 3 / 4)
-    validating = Validating(ports.store, ports.evaluations, ports.folders, ports.queue, updates, ports.clock)
+    needs = Needs(ports.store, ports.versions)
+    validating = Validating(ports.store, ports.evaluations, ports.folders, needs, ports.queue, updates, ports.clock)
     registration = Registration(
         ports.versions, ports.problems, ports.evaluations, ports.clock, code_version(), deadlines.again
     )
@@ -201,7 +203,7 @@ def _compose(
     )
     references = References(ports.registry, ports.rewards, ports.folders, ports.problems, ports.plugins, ports.suites)
     limits = _limits(settings)
-    retention = Retention(ports.store, ports.folders, ports.samples)
+    retention = Retention(ports.store, ports.folders, ports.samples, needs, ports.clock)
     kept = [
         Kept("checkpoints", settings.keep_checkpoints, retention.remove_checkpoints),
         Kept("exports", settings.keep_exports, retention.remove_exports),
@@ -239,6 +241,7 @@ def _compose(
             partial(_validate, validating),
             *_tracking(ports, tracking_interval),
             partial(tidy, kept, ports.clock),
+            *_bounding(retention, settings.max_checkpoint_gib),
             partial(log_files.bound, partial(_logs, settings.runs_folder)),
         ),
     )
@@ -255,6 +258,15 @@ def _tracking(ports: Ports, interval: timedelta) -> Iterator[Background]:
         yield partial(repeat, partial(tracking.send, tracker), f"track in {tracker.name}")
     if ports.mirror is not None:
         yield partial(repeat, ports.mirror.look, "mirror models")
+
+
+def _bounding(retention: Retention, gib: float | None) -> Iterator[Background]:
+    async def bound(stop: asyncio.Event) -> None:
+        assert gib is not None
+        await every(LOOK, stop, partial(retention.bound_checkpoints, int(gib * GIB)), name="bound checkpoints")
+
+    if gib is not None:
+        yield bound
 
 
 def _logs(runs_folder: Path) -> Iterator[Path]:

@@ -59,6 +59,8 @@ class Settings(ServiceSettings):
     """How long the last checkpoint of a run that failed or was cancelled is kept; 0: until the run is deleted."""
     keep_exports: timedelta = timedelta(days=90)
     """How long the models that a run exported are kept after its end; 0: until it is deleted. Its best one stays."""
+    max_checkpoint_gib: float | None = Field(default=None, gt=0)
+    """Space for checkpoints and exports of all runs; beyond it the oldest go that nobody needs. None: no limit."""
     keep_samples: timedelta = timedelta(days=90)
     """How long the samples of a run are kept after its end; 0: until it is deleted."""
 

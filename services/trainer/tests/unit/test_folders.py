@@ -15,7 +15,7 @@ from ratchet_kit.storage import Folder
 from ratchet_problems.templates import Template
 from ratchet_testing.disks import full_disk
 from trainer_service.adapters.folders import FsspecModelFolders
-from trainer_service.domain.inputs.found import FetchedModel, Shape
+from trainer_service.domain.inputs.found import FetchedModel, Shape, Stored
 from trainer_service.domain.run.ports import RunFile
 from trainer_service.domain.run.run import RunId
 
@@ -206,6 +206,26 @@ async def test_tidying_removes_copies_of_checkpoints_and_leaves_exports(model: P
         exports.child("run_1").child(name).upload(model)
     await FsspecModelFolders(tmp_path / "runs", Places([str(tmp_path), "memory://"]), exports).tidy(RunId("run_1"))
     assert exports.child("run_1").names() == ["step-2-attempt-1"]
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+async def test_what_lies_there_of_each_run(elsewhere: bool, model: Path, tmp_path: Path) -> None:
+    exports = Folder(f"memory://{tmp_path}") if elsewhere else None
+    runs = tmp_path / "runs"
+    folders = FsspecModelFolders(runs, Places([str(tmp_path), "memory://"]), exports)
+    assert await folders.stored() == []
+    for name in ("run_1/checkpoints/attempt-1/global_step_4", "run_1/base", "run_1/logs", "run_2/exports/step-2"):
+        (runs / name).mkdir(parents=True)
+        (runs / name / "file").write_bytes(b"0" * 100)
+    (runs / "run_1" / "checkpoints" / "link").symlink_to(model, target_is_directory=True)
+    expected = [Stored(RunId("run_1"), 200), Stored(RunId("run_2"), 100, str(runs / "run_2/exports/step-2"))]
+    if exports:
+        for name in ("run_1/checkpoints/attempt-1-step-4", "run_3/step-2-attempt-1"):
+            exports.child(name).upload(model)
+        size = sum(Folder(str(model)).sizes().values())
+        expected[0] = Stored(RunId("run_1"), 200 + size)
+        expected.append(Stored(RunId("run_3"), size, exports.child("run_3/step-2-attempt-1").uri))
+    assert await folders.stored() == expected
 
 
 async def test_what_is_free_is_told_before_there_is_a_run(folders: FsspecModelFolders) -> None:

@@ -25,6 +25,23 @@ async def test_what_may_pass_is_unavailable(code: grpc.StatusCode, monkeypatch: 
             await registry.resolve(VersionRef("starter", 1))
 
 
+async def test_what_it_copies_is_known_by_run_and_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of runs: a folder that somebody added is of none."""
+    pages = {
+        "": pb.ListVersionsResponse(versions=[{"lineage": {"run_id": "run_1", "step": 3}}], next_page_token="2"),
+        "2": pb.ListVersionsResponse(versions=[{}, {"lineage": {"run_id": "run_2"}}]),
+    }
+
+    async def list_versions(request: pb.ListVersionsRequest) -> pb.ListVersionsResponse:
+        assert (request.model, request.state) == ("-", pb.Version.STATE_PENDING)
+        return pages[request.page_token]
+
+    async with grpc.aio.insecure_channel("localhost:1") as channel:
+        registry = GrpcModelRegistry(channel)
+        monkeypatch.setattr(registry, "_stub", SimpleNamespace(ListVersions=list_versions))
+        assert await registry.copying() == [("run_1", 3), ("run_2", 0)]
+
+
 async def test_rewards_are_found_and_their_uses_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[object] = []
 

@@ -150,6 +150,18 @@ async def test_what_another_run_starts_from_is_kept_while_that_is_under_way(trai
         await trainer.runs.delete(run.id)
 
 
+async def test_what_the_registry_copies_is_kept_until_it_has_it(trainer: Any, make_spec: Any) -> None:
+    run = await begun(trainer, make_spec(steps=9, keep=Keep(last=1)))
+    trainer.registry.copied = [(run.id, 1)]
+    for number, score in ((1, 0.5), (2, 0.75)):
+        await saved(trainer, run, number, score)
+    await trainer.validating.look()
+    assert trainer.folders.removed_exports == []
+    trainer.registry.copied = []
+    await trainer.validating.look()
+    assert trainer.folders.removed_exports == ["/exports/step-1"]
+
+
 @pytest.mark.parametrize(
     ("parent", "field", "fault"),
     [

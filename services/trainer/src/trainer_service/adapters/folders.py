@@ -17,7 +17,7 @@ from ratchet_kit.errors import NotFound
 from ratchet_kit.storage import Folder
 from trainer_service.adapters import tokenizers
 from trainer_service.adapters.bases import inspected
-from trainer_service.domain.inputs.found import FetchedModel, FoundModel
+from trainer_service.domain.inputs.found import FetchedModel, FoundModel, Stored
 from trainer_service.domain.run.ports import RunFile
 from trainer_service.domain.run.run import RunId
 from trainer_service.job.run.checkpoints import COPIES
@@ -27,6 +27,8 @@ _BASE = "base"
 _REWARD_MODEL = "reward-model"
 _COPIES = (f"{_BASE}*", f"{_REWARD_MODEL}*")
 """Models in a run's folder, whole or in part: copies of remote ones, and those with a chat template of the run's."""
+_LEFTOVERS = ("checkpoints", *_COPIES)
+"""Parts of a run's folder that only a run under way needs."""
 
 
 class FsspecModelFolders:
@@ -51,8 +53,7 @@ class FsspecModelFolders:
 
     async def tidy(self, id: RunId) -> None:
         of_run = self._runs_folder / id
-        copies = (folder for pattern in _COPIES for folder in of_run.glob(pattern))
-        for folder in (of_run / "checkpoints", *copies):
+        for folder in [found for kept in _LEFTOVERS for found in of_run.glob(kept)]:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
         if self._exports is not None:
             await asyncio.to_thread(self._exports.child(id).child(COPIES).delete)
@@ -60,13 +61,38 @@ class FsspecModelFolders:
     async def with_leftovers(self) -> Sequence[RunId]:
         return await asyncio.to_thread(
             lambda: sorted(
-                {
-                    RunId(one.parent.name)
-                    for kept in ("checkpoints", *_COPIES)
-                    for one in self._runs_folder.glob(f"*/{kept}")
-                }
+                {RunId(one.parent.name) for kept in _LEFTOVERS for one in self._runs_folder.glob(f"*/{kept}")}
             )
         )
+
+    async def stored(self) -> Sequence[Stored]:
+        return await asyncio.to_thread(
+            lambda: [one for id in self._ids() for one in self._stored(id) if one.size_bytes]
+        )
+
+    def _ids(self) -> list[RunId]:
+        here = [path.name for path in self._runs_folder.iterdir()] if self._runs_folder.is_dir() else []
+        return [RunId(name) for name in sorted({*here, *(self._exports.names() if self._exports else ())})]
+
+    def _stored(self, id: RunId) -> Iterator[Stored]:
+        of_run = self._runs_folder / id
+        leftovers = sum(_bytes(one) for kept in _LEFTOVERS for one in of_run.glob(kept))
+        exports = {str(one): _bytes(one) for one in (of_run / "exports").glob("*")}
+        for name, size in self._stored_elsewhere(id):
+            if name == COPIES:
+                leftovers += size
+            elif self._exports is not None:
+                uri = self._exports.child(id).child(name).uri
+                exports[uri] = exports.get(uri, 0) + size
+        yield Stored(id, leftovers)
+        yield from (Stored(id, size, uri) for uri, size in sorted(exports.items()))
+
+    def _stored_elsewhere(self, id: RunId) -> Iterator[tuple[str, int]]:
+        """Names in the run's folder of exports, with the bytes of a file below."""
+        if self._exports is not None:
+            with contextlib.suppress(NotFound):
+                for name, size in self._exports.child(id).sizes().items():
+                    yield name.partition("/")[0], size
 
     async def remove_export(self, id: RunId, uri: str) -> None:
         roots = [Folder(str(self._runs_folder / id / "exports"))]
@@ -118,6 +144,16 @@ class FsspecModelFolders:
 
     def _inspect(self, uri: str, chat_template: str = "") -> FoundModel:
         return inspected(self._places, uri, chat_template)
+
+
+def _bytes(folder: Path) -> int:
+    """The size of its files that are there throughout; links are not followed."""
+    size = 0
+    for root, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                size += os.lstat(os.path.join(root, name)).st_size
+    return size
 
 
 def _once(target: Path, fill: Callable[[Path], None]) -> None:

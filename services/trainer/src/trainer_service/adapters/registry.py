@@ -69,6 +69,18 @@ class GrpcModelRegistry:
         failure = failure_from_proto(version.failure) if version.HasField("failure") else None
         return RegisteredVersion(refs.version_from_proto(version.ref), _STATES[version.state], failure)
 
+    async def copying(self) -> Sequence[tuple[RunId, int]]:
+        found, token = list[tuple[RunId, int]](), ""
+        while True:
+            request = pb.ListVersionsRequest(
+                model="-", page_size=PAGE, page_token=token, state=pb.Version.STATE_PENDING
+            )
+            with _errors():
+                page = await self._stub.ListVersions(request)
+            found += [(RunId(one.lineage.run_id), one.lineage.step) for one in page.versions if one.lineage.run_id]
+            if not (token := page.next_page_token):
+                return found
+
 
 class GrpcCatalogue:
     """Catalogue by registry-service."""

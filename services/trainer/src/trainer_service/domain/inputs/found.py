@@ -7,6 +7,7 @@ from pathlib import Path
 from ratchet_kit.names import Location, VersionRef
 from ratchet_problems.templates import Template
 from ratchet_rewards import Lookup
+from trainer_service.domain.run.run import RunId
 from trainer_service.domain.spec.curriculum import Kind
 from trainer_service.domain.spec.plugins import Installed
 from trainer_service.domain.spec.spec import ProblemSetRef, Validation
@@ -63,6 +64,16 @@ class FoundModel:
     def is_small(self) -> bool:
         """Some fifty million parameters or fewer: such models learn with steps that would break a large one."""
         return 0 < self.size_bytes < SMALL_MODEL_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """An export of a run, or what a run goes on from: its last checkpoint and the copy of its base."""
+
+    run_id: RunId
+    size_bytes: int
+    export: str = ""
+    """Its folder; empty: what the run goes on from."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from ratchet_kit.names import AliasRef, BareModel, RewardRef, VersionRef
 from ratchet_rewards import Registered
-from trainer_service.domain.inputs.found import FetchedModel, FoundModel, FoundSet, Trial
+from trainer_service.domain.inputs.found import FetchedModel, FoundModel, FoundSet, Stored, Trial
 from trainer_service.domain.run.run import RunId
 from trainer_service.domain.spec.plugins import Installed
 from trainer_service.domain.spec.recipes import Recipe
@@ -60,6 +60,10 @@ class ModelFolders(Protocol):
 
     async def remove_export(self, id: RunId, uri: str) -> None:
         """Deletes a model that the run exported; nothing where it lies elsewhere, or is not there."""
+        ...
+
+    async def stored(self) -> Sequence[Stored]:
+        """Everything that runs have on disks: by run, what `tidy` deletes, then its exports. Raises Unavailable."""
         ...
 
     async def free_bytes(self) -> int:

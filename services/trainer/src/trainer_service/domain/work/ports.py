@@ -66,6 +66,10 @@ class VersionRegistry(Protocol):
         """
         ...
 
+    async def copying(self) -> Sequence[tuple[RunId, int]]:
+        """Runs and steps of the models that it copies now, or is to. Raises Unavailable."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Measured:

@@ -20,6 +20,7 @@ from trainer_service.domain.run.ports import RunStore
 from trainer_service.domain.run.run import Run
 from trainer_service.domain.run.run_updates import RunUpdates
 from trainer_service.domain.spec.spec import Keep
+from trainer_service.domain.work.needs import Needs
 from trainer_service.domain.work.ports import Evaluations, Measured
 
 log = get_logger(__name__)
@@ -38,6 +39,7 @@ class Validating:
         store: RunStore,
         evaluations: Evaluations,
         folders: ModelFolders,
+        needs: Needs,
         queue: Queue,
         updates: RunUpdates,
         clock: Clock,
@@ -45,6 +47,7 @@ class Validating:
         self._store = store
         self._evaluations = evaluations
         self._folders = folders
+        self._needs = needs
         self._queue = queue
         self._updates = updates
         self._clock = clock
@@ -87,10 +90,9 @@ class Validating:
         # Whatever is scored later, what is not among the best of these never is.
         if not (old := superseded(await self._checkpoints(run), keep)):
             return
-        parents = [one.spec.parent for one in await self._store.unfinished() if one.spec.parent]
-        bases = {one.step for one in parents if one.run_id == run.id}
+        needed = await self._needs.exports()
         for one in old:
-            if one.step not in bases and not (run.spec.validate and one.awaits_score):
+            if (run.id, one.step) not in needed and not (run.spec.validate and one.awaits_score):
                 await self._folders.remove_export(run.id, one.uri)
                 await self._change(run, one, partial(Checkpoint.deleted, uri=one.uri))
 
