@@ -34,6 +34,9 @@ def test_servers_are_json_or_a_file_of_it(tmp_path: Path, is_file: bool) -> None
         ('{"a/b": {"url": "http://a"}}', "'a/b' is no name of a tool server"),
         ('{"search": {"url": "search:8000"}}', "URL scheme should be 'http' or 'https'"),
         ('{"search": {"uri": "http://a"}}', "Field required"),
+        ('{"search": {"url": "http://a", "token": "secret\\n"}}', "must be printable ASCII, without spaces or line"),
+        ('{"search": {"url": "http://a", "token": "a\\r\\nHost: b"}}', "must be printable ASCII"),
+        ('{"search": {"url": "http://user:word@a/mcp"}}', "must hold no user and no password"),
     ],
 )
 def test_mistakes_are_told(text: str, said: str) -> None:

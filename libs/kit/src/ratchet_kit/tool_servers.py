@@ -4,7 +4,16 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, HttpUrl, SecretStr, field_serializer
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    HttpUrl,
+    SecretStr,
+    field_serializer,
+    field_validator,
+)
 
 from ratchet_kit.files import json_or_file
 
@@ -19,6 +28,22 @@ class ToolServer(BaseModel):
     """Address of its Streamable HTTP transport."""
     token: SecretStr = SecretStr("")
     """Bearer token, which no program sees; empty: none."""
+
+    @field_validator("url")
+    @classmethod
+    def _has_no_password(cls, url: HttpUrl) -> HttpUrl:
+        """It would be shown wherever the address is."""
+        if url.username or url.password:
+            raise ValueError("must hold no user and no password: what the server wants belongs into token")
+        return url
+
+    @field_validator("token")
+    @classmethod
+    def _fits_a_header(cls, token: SecretStr) -> SecretStr:
+        text = token.get_secret_value()
+        if not (text.isascii() and text.isprintable() and text == text.strip()):
+            raise ValueError("must be printable ASCII, without spaces or line breaks around it")
+        return token
 
     @field_serializer("token", when_used="json")
     def _shown(self, token: SecretStr) -> str:

@@ -191,14 +191,15 @@ class Door:
         server = self._tool_servers.get(name)
         if server is None:
             raise HTTPException(404, f"there is no tool server {name}: there are {', '.join(self._tool_servers)}")
-        begin = self._clock.now()
+        tool_calls.check_method(http)
+        body, begin = await http.body(), self._clock.now()
 
         def lost(error: Unavailable) -> None:
             question = Question(f"tools/{name}", ())
             self._session.fail(Failed(question, error.message, True, begin, self._clock.now()))
 
         try:
-            return await tool_calls.pass_on(http, name, server, lost)
+            return await while_connected(http.receive, tool_calls.pass_on(http, body, name, server, WAITS, lost))
         except Unavailable as error:
             lost(error)
             raise

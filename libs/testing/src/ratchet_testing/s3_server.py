@@ -21,14 +21,15 @@ KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test-secret"}
 
 
 @contextmanager
-def s3_server(kept: Path | None = None) -> Iterator[dict[str, str]]:
+def s3_server(kept: Path | None = None, port: int | None = None) -> Iterator[dict[str, str]]:
     """Starts a server with the bucket `ratchet` on free ports, and kills it. `kept`: a folder for what it stores, where
-    another server is to have it.
+    another server is to have it. `port`: where clients find it; None: a free one.
 
     Yields the environment variables with which S3 clients find it. Raises RuntimeError when it does not answer in 20 s.
     """
     weed = shutil.which("weed", path=sysconfig.get_path("scripts")) or "weed"
     ports = {name: free_port() for name in ("s3", "master", "volume", "filer", "admin")}
+    ports["s3"] = port or ports["s3"]
     command = [weed, "mini", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-bucket={BUCKET}", "-master.telemetry=false"]
     command += ["-admin.ui=false", "-webdav=false", "-s3.port.iceberg=0", "-s3.port.lance=0"]
     command += [f"-{name}.port={port}" for name, port in ports.items()]
