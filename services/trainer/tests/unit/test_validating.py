@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from ratchet_cli.views import runs as view
 from ratchet_kit import projects
 from ratchet_kit.errors import FailedPrecondition, InvalidArgument, Unavailable, invalid
 from ratchet_kit.faults import Faults
@@ -13,6 +14,7 @@ from ratchet_kit.names import Location, VersionRef
 from trainer_service import convert
 from trainer_service.domain.run.checkpoint import Checkpoint, superseded
 from trainer_service.domain.run.run import Phase, Run, State, Step
+from trainer_service.domain.spec.algorithms import ALGORITHMS
 from trainer_service.domain.spec.spec import Keep, ParentCheckpoint, ProblemSetRef, Validation, ValidationSet
 from trainer_service.domain.work.validating import TOO_SLOW
 
@@ -180,20 +182,27 @@ async def test_a_parent_that_leads_nowhere_is_a_fault(
     assert fault in said.description
 
 
-async def test_the_spec_of_a_run_can_be_sent_again_with_a_parent(trainer: Any, make_spec: Any) -> None:
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+async def test_the_spec_of_a_run_can_be_sent_again_with_a_parent(trainer: Any, make_spec: Any, algorithm: str) -> None:
     """As `ratchet runs resume --from` does."""
-    run = await begun(trainer, make_spec(steps=9))
-    await saved(trainer, run, 1, 0.5)
-    trainer.folders.models["/exports/step-1"] = trainer.folders.models["/models/starter"]
-    message = convert.spec_to_proto(run.spec)
-    message.ClearField("base")
-    message.parent.run_id, message.parent.step = run.id, 1
+    run = await begun(trainer, make_spec(algorithm=algorithm, steps=9))
+    await saved(trainer, run, 8, 0.5)
+    trainer.folders.models["/exports/step-8"] = replace(
+        trainer.folders.models["/models/starter"], outputs=int(algorithm == "reward_model")
+    )
+    message = view.continued(convert.spec_to_proto(run.spec), run.id, 8)
     faults = Faults()
     wanted = convert.spec_from_proto(message, faults)
     faults.raise_if_any("it cannot be read")
+    if algorithm == "reward_model":
+        with pytest.raises(InvalidArgument, match="makes a reward model, and no run goes on from one"):
+            await trainer.create("r9", wanted)
+        assert len(await trainer.store.unfinished()) == 1
+        return
     child = await trainer.create("r9", wanted)
-    assert child.spec.keep == Keep()
-    assert child.spec.parent == ParentCheckpoint(run.id, 1, run.spec.base, (run.spec.problems,))
+    assert (child.spec.keep, child.spec.steps) == (Keep(), 1)
+    learned = {"pairs": (run.spec.pairs,)} if run.spec.pairs else {"problems": (run.spec.problems,)}
+    assert child.spec.parent == ParentCheckpoint(run.id, 8, run.spec.base, **learned)
     assert convert.spec_to_proto(child.spec).parent == message.parent
 
 

@@ -53,6 +53,8 @@ class Reports(job_report_pb2_grpc.JobReportServiceServicer):
     faults: int = 0
     ending: str | None = None
     phases: list[str] = field(default_factory=list)
+    waits: list[str] = field(default_factory=list)
+    """For each thing that a job waited for, its sentence."""
 
     def attempts(self) -> list[int]:
         """Of each step, in order."""
@@ -80,6 +82,8 @@ class Reports(job_report_pb2_grpc.JobReportServiceServicer):
 
     async def ReportHeartbeat(self, request: Any, context: grpc.aio.ServicerContext) -> pb.ReportHeartbeatResponse:
         await self._fence(request, context)
+        if request.waits_for and request.waits_for not in self.waits:
+            self.waits.append(request.waits_for)
         return pb.ReportHeartbeatResponse()
 
     async def ReportPhase(self, request: Any, context: grpc.aio.ServicerContext) -> pb.ReportPhaseResponse:
@@ -151,6 +155,7 @@ class World:
         name: str = "run",
         base: Path = STARTER,
         reward_model: str = "",
+        export_uri: str = "",
     ) -> JobConfig:
         """The attempt whose reports are taken."""
         return JobConfig(
@@ -160,6 +165,7 @@ class World:
             base_path=str(base),
             base_uri=str(base),
             reward_model_path=reward_model,
+            export_uri=export_uri,
             work_dir=self.folder / name,
             trainer_target=self.trainer,
             rollout_target=self.rollout,

@@ -26,6 +26,7 @@ from trainer_service.domain.run.ports import Events, RunFile, RunFiles, RunFilte
 from trainer_service.domain.run.run import Run, RunId, Step
 from trainer_service.domain.run.run_updates import RunUpdates
 from trainer_service.domain.run.sample import SampleStore
+from trainer_service.domain.spec.algorithms import ALGORITHMS
 from trainer_service.domain.spec.limits import Limits
 from trainer_service.domain.spec.spec import ParentCheckpoint, RunSpec
 
@@ -139,6 +140,11 @@ class Runs:
             there = [one for one in await self._store.checkpoints(run.id, run.spec.steps + 1, -1) if one.uri]
         except NotFound as error:
             faults.add("parent.run_id", error.message)
+            return spec
+        algorithm = ALGORITHMS.get(run.spec.algorithm)
+        if algorithm is not None and algorithm.makes_reward_model:
+            own = f"must be a run of a model that writes: run {run.id} makes a reward model, and no run goes on from one"
+            faults.add("parent.run_id", own)
             return spec
         model = next((one for one in there if one.step == spec.parent.step), None)
         if model is None:
