@@ -2,14 +2,19 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from ratchet_kit.errors import FailedPrecondition, RatchetError, Unavailable
 from ratchet_policies import Completion, FinishReason, Generation, Prompt, Sampling, TokenPrompt
+from ratchet_problems.prompting import Prompt as Text
 from trainer_service.job.policy.weight_versions import Version, WeightVersions
 from trainer_service.job.samples.answers import Answer, Answers, Span
+from trainer_service.job.samples.episodes import Player
+
+from ..generating import PROBLEMS, Environment, Prompts
 
 ASKED = Sampling(n=2, seed=7, max_tokens=9)
 
@@ -101,6 +106,43 @@ async def test_a_question_that_meets_new_weights_is_asked_again(sent: WeightVers
 async def test_without_new_weights_its_error_is_the_callers(sent: WeightVersions) -> None:
     with pytest.raises(FailedPrecondition, match="other weights"):
         await draw(Engine([FailedPrecondition("other weights"), FailedPrecondition("other weights")]), sent)
+
+
+@dataclass
+class Letters(Prompts):
+    """A token is a letter."""
+
+    def text(self, tokens: Sequence[int]) -> str:
+        return "".join(map(chr, tokens))
+
+
+@pytest.mark.parametrize(
+    ("first", "rest", "answer", "parts"),
+    [
+        ("1\nd", "ef 2 3", "1", [(0, 3), (1, 3)]),  # parted by the update
+        ("1\nd", "ef ", "1", [(0, 3), (1, 3)]),
+        ("1 2", " 3\ndef ", "1 2 3", [(0, 3), (1, 7)]),  # as the engine has found it
+        ("1\nd", " 2", "1\nd 2", [(0, 3), (1, 2)]),
+        ("1\ndef 2", "", "1", [(0, 7)]),  # of one piece, which is the engine's affair
+    ],
+)
+async def test_a_stop_that_an_update_has_parted_ends_the_answer(
+    first: str, rest: str, answer: str, parts: list[tuple[int, int]]
+) -> None:
+    ids = tuple(map(ord, first + rest))
+    pieces = [Span(Version(0, "sha256:0"), len(first)), Span(Version(1, "sha256:1"), len(rest))]
+    drawn = Answer(
+        Completion(0, "", FinishReason.LENGTH, ids, tuple(map(float, ids))), [one for one in pieces if one.tokens]
+    )
+    environment, prompts = Environment(), Letters(Text(text="x", stop=("\ndef ",)))
+    no_more: Any = None
+    parts_of: Any = (environment, prompts, 99)
+    played = await Player(*parts_of).play(no_more, prompts.put(PROBLEMS[0]), drawn, ASKED)
+    (trajectory,) = played.trajectories
+    made = sum(tokens for _, tokens in parts)
+    assert (environment.answers, trajectory.tokens) == ([answer], list(ids[:made]))
+    assert (trajectory.log_probs, trajectory.ends) == (list(map(float, ids[:made])), [made - 1])
+    assert [(one.version.step, one.tokens) for one in trajectory.spans] == parts
 
 
 async def test_nothing_is_asked_while_weights_are_being_sent(sent: WeightVersions) -> None:

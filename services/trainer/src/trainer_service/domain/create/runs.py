@@ -143,7 +143,9 @@ class Runs:
             return spec
         algorithm = ALGORITHMS.get(run.spec.algorithm)
         if algorithm is not None and algorithm.makes_reward_model:
-            own = f"must be a run of a model that writes: run {run.id} makes a reward model, and no run goes on from one"
+            own = (
+                f"must be a run of a model that writes: run {run.id} makes a reward model, and no run goes on from one"
+            )
             faults.add("parent.run_id", own)
             return spec
         model = next((one for one in there if one.step == spec.parent.step), None)

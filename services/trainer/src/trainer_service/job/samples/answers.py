@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import accumulate
 
 from ratchet_kit.errors import RatchetError
 from ratchet_policies import Completion, FinishReason, Generation, Prompt, Sampling, TokenPrompt, joined, with_recovery
@@ -41,6 +42,23 @@ class Answer:
     completion: Completion
     spans: Sequence[Span]
     """Weights of all its tokens."""
+
+    def ended_at(self, tokens: int) -> "Answer":
+        """The same, as if it had ended after so many tokens."""
+        whole = self.completion
+        completion = replace(
+            whole,
+            finish_reason=FinishReason.STOP,
+            token_ids=whole.token_ids[:tokens],
+            log_probs=whole.log_probs[:tokens],
+            candidates=whole.candidates[:tokens],
+        )
+        ends = accumulate(span.tokens for span in self.spans)
+        kept = [
+            Span(one.version, min(one.tokens, tokens - end + one.tokens))
+            for one, end in zip(self.spans, ends, strict=True)
+        ]
+        return Answer(completion, [one for one in kept if one.tokens > 0])
 
 
 class Answers:

@@ -5,11 +5,13 @@ writes them, stand between. The next answer goes on from exactly these, so the p
 it saw.
 """
 
+from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ratchet_environments import Environment, Episode, Task
 from ratchet_policies import BrokenOff, FinishReason, Sampling, TokenPrompt
+from ratchet_problems.prompting import Prompt
 from trainer_service.job.policy.seeds import turn_seed
 from trainer_service.job.reward.rewarding import Graded
 from trainer_service.job.samples.answers import Answer, Span, merged
@@ -106,6 +108,8 @@ class Player:
             if completion.finish_reason is FinishReason.ABORTED or not completion.token_ids:
                 many = len(completion.token_ids)
                 raise BrokenOff(f"{put.problem.id}: the engine broke a completion off after {many} tokens")
+            answered = self._stopped(answered, put.prompt)
+            completion = answered.completion
             tokens += completion.token_ids
             log_probs += completion.log_probs
             mask += [1] * len(completion.token_ids)
@@ -127,3 +131,16 @@ class Player:
             prompt = TokenPrompt((*put.tokens, *tokens))
             [answered] = await draw(prompt, replace(sampling, seed=seed, max_tokens=room))
         return Played(episode, [Trajectory(put.tokens, tokens, log_probs, mask, ends, merged(spans))])
+
+    def _stopped(self, answer: Answer, prompt: Prompt) -> Answer:
+        """An engine looks for `stop` in what it makes at once: one that an update has parted ends the answer here."""
+        if len(answer.spans) < 2 or not prompt.stop:
+            return answer
+        ids = answer.completion.token_ids
+
+        def has_stop(tokens: int) -> bool:
+            text = self._prompting.text(ids[:tokens])
+            return prompt.cut(text) != text
+
+        tokens = bisect_left(range(len(ids)), True, key=has_stop)
+        return answer.ended_at(tokens) if tokens < len(ids) else answer
