@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shutil
 from pathlib import Path
 
 import fsspec
@@ -18,6 +19,7 @@ from trainer_service.adapters.folders import FsspecModelFolders
 from trainer_service.domain.inputs.found import FetchedModel, Shape, Stored
 from trainer_service.domain.run.ports import RunFile
 from trainer_service.domain.run.run import RunId
+from trainer_service.job.run.checkpoints import MARKER
 
 
 @pytest.fixture
@@ -206,6 +208,34 @@ async def test_tidying_removes_copies_of_checkpoints_and_leaves_exports(model: P
         exports.child("run_1").child(name).upload(model)
     await FsspecModelFolders(tmp_path / "runs", Places([str(tmp_path), "memory://"]), exports).tidy(RunId("run_1"))
     assert exports.child("run_1").names() == ["step-2-attempt-1"]
+
+
+async def test_what_the_store_could_not_delete_is_found_again_and_counts_for_nothing(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exports = Folder(f"memory://{tmp_path}")
+    folders = FsspecModelFolders(tmp_path / "runs", Places([str(tmp_path), "memory://"]), exports)
+    copy = exports.child("run_1/checkpoints/attempt-1-step-2")
+    copy.upload(model)
+    copy.write(MARKER, b"{}")
+    exports.child("run_2/step-2-attempt-1").upload(model)
+    os.makedirs(tmp_path / "runs/run_1/checkpoints/attempt-1")
+    delete = Folder.delete
+
+    def torn(self: Folder) -> None:
+        if self.uri.endswith("/checkpoints"):
+            raise Unavailable("the store is away")
+        delete(self)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Folder, "delete", torn)
+        with pytest.raises(Unavailable):
+            await folders.tidy(RunId("run_1"))
+    assert MARKER not in copy.names()
+    shutil.rmtree(tmp_path / "runs")  # a lost disk
+    assert await folders.with_leftovers() == ["run_1"]
+    await folders.tidy(RunId("run_1"))
+    assert await folders.with_leftovers() == []
 
 
 @pytest.mark.parametrize("elsewhere", [False, True])

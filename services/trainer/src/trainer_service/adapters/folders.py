@@ -20,7 +20,7 @@ from trainer_service.adapters.bases import inspected
 from trainer_service.domain.inputs.found import FetchedModel, FoundModel, Stored
 from trainer_service.domain.run.ports import RunFile
 from trainer_service.domain.run.run import RunId
-from trainer_service.job.run.checkpoints import COPIES
+from trainer_service.job.run.checkpoints import COPIES, MARKER
 from trainer_service.job.run.record import PART, RECORD
 
 _BASE = "base"
@@ -52,18 +52,18 @@ class FsspecModelFolders:
         return replace(fetched, path=target)
 
     async def tidy(self, id: RunId) -> None:
-        of_run = self._runs_folder / id
-        for folder in [found for kept in _LEFTOVERS for found in of_run.glob(kept)]:
-            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+        """Copies come first, and their marks before all: half of one counts for nothing, and is found again."""
         if self._exports is not None:
-            await asyncio.to_thread(self._exports.child(id).child(COPIES).delete)
+            await asyncio.to_thread(_remove_copies, self._exports.child(id).child(COPIES))
+        for folder in [found for kept in _LEFTOVERS for found in (self._runs_folder / id).glob(kept)]:
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
     async def with_leftovers(self) -> Sequence[RunId]:
-        return await asyncio.to_thread(
-            lambda: sorted(
-                {RunId(one.parent.name) for kept in _LEFTOVERS for one in self._runs_folder.glob(f"*/{kept}")}
-            )
-        )
+        return await asyncio.to_thread(lambda: [id for id in self._ids() if self._has_leftovers(id)])
+
+    def _has_leftovers(self, id: RunId) -> bool:
+        here = any(True for kept in _LEFTOVERS for _ in (self._runs_folder / id).glob(kept))
+        return here or (self._exports is not None and COPIES in self._exports.child(id).names())
 
     async def stored(self) -> Sequence[Stored]:
         return await asyncio.to_thread(
@@ -144,6 +144,12 @@ class FsspecModelFolders:
 
     def _inspect(self, uri: str, chat_template: str = "") -> FoundModel:
         return inspected(self._places, uri, chat_template)
+
+
+def _remove_copies(copies: Folder) -> None:
+    for name in copies.names():
+        copies.child(name).child(MARKER).delete()
+    copies.delete()
 
 
 def _bytes(folder: Path) -> int:
