@@ -58,7 +58,7 @@ async def test_a_run_goes_on_from_the_checkpoint_in_the_store_alone(world: World
         f"{uri}/step-2-attempt-1",
         f"{uri}/step-4-attempt-2",
     ]
-    assert Folder(uri).child("checkpoints").names() == ["attempt-2-step-4"]
+    assert stored(f"{uri}/checkpoints") == {"attempt-2-step-4"}
 
     made, scores = reports.policy_ids(), reports.scores()
     reports.forget()
@@ -66,6 +66,7 @@ async def test_a_run_goes_on_from_the_checkpoint_in_the_store_alone(world: World
     assert (reports.policy_ids(), reports.scores()) == (made, scores)
 
 
+@pytest.mark.timeout(900)  # it waits for a client's patience
 async def test_a_store_that_is_killed_amid_a_save_is_waited_for(world: World, run_spec: Any, store: Store) -> None:
     reports, uri = world.reports, f"s3://{BUCKET}/run"
     async with world.running(world.job(run_spec("sft"), export_uri=uri)) as job:
@@ -80,5 +81,10 @@ async def test_a_store_that_is_killed_amid_a_save_is_waited_for(world: World, ru
     [said] = reports.waits
     assert uri in said
     assert "cannot be reached" in said
-    assert Folder(uri).names() == ["checkpoints", "step-2-attempt-1", "step-4-attempt-1"]
-    assert Folder(uri).child("checkpoints").names() == ["attempt-1-step-4"]
+    assert stored(uri) == {"checkpoints", "step-2-attempt-1", "step-4-attempt-1"}
+    assert stored(f"{uri}/checkpoints") == {"attempt-1-step-4"}
+
+
+def stored(uri: str) -> set[str]:
+    """Folders below it that have a file: the server keeps empty ones for a while."""
+    return {name.partition("/")[0] for name in Folder(uri).sizes()}

@@ -155,6 +155,27 @@ async def test_what_an_update_finds_unfinished_goes_on_with_the_new_weights(worl
     assert reports.measured("importance_mean") == pytest.approx([1] * 8, abs=1e-4)
 
 
+@pytest.mark.timeout(900)  # two jobs
+async def test_a_killed_run_of_one_prompt_a_step_knows_the_weights_of_each_token(world: World, run_spec: Any) -> None:
+    hyper = Hyperparameters(max_staleness=3, batch_size=1, temperature_end=None)
+    spec, reports = run_spec(steps=8, validate_every=4, hyperparameters=hyper), world.reports
+    await world.kill(world.job(spec), after=6)
+    await world.finish(world.job(spec))
+    assert (reports.attempts(), reports.faults) == ([1] * 4 + [2] * 4, 0)
+    known = {0: policy_id.of_folder(STARTER)} | {number: one.policy_id for number, one in reports.steps.items()}
+    for step in range(1, 9):
+        kept = _samples(world, step)
+        assert [(one.place, one.index) for one in kept] == [(0, index) for index in range(4)]
+        for one in kept:
+            assert sum(span.tokens for span in one.spans) == one.tokens > 0
+            assert [span.policy_id for span in one.spans] == [known[span.step] for span in one.spans]
+            made_at = [span.step for span in one.spans]
+            # Nothing is made ahead over the checkpoint of step 4.
+            assert max(0 if step <= 4 else 4, step - 4) <= made_at[0]
+            assert made_at == sorted({*made_at})
+            assert made_at[-1] < step
+
+
 async def test_a_completion_outlives_the_engine_that_began_it(world: World, run_spec: Any) -> None:
     """Two engines, one of which is killed amid completions that updates meet: what it was making is made again."""
     hyper = Hyperparameters(max_staleness=3, temperature_end=None)
