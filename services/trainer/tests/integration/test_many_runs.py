@@ -272,7 +272,7 @@ async def test_a_cluster_grows_for_a_run_and_outlives_a_node_that_is_told_to_end
     fake = {"RAY_FAKE_CLUSTER": "1", "AUTOSCALER_UPDATE_INTERVAL_S": "1", "AUTOSCALER_HEARTBEAT_TIMEOUT_S": "300"}
     async with head.running(**fake), trainers(tmp_path, redis_url, **cluster) as trainer:
         await has_nodes(dashboard, 1)
-        id = await trainer.create("on two nodes", steps=60, nodes=2, min_nodes=1)
+        id = await trainer.create("on two nodes", steps=45, nodes=2, min_nodes=1)
         await has_nodes(dashboard, 3)
         await trainer.until(id, lambda run: run.step >= 2)
         held = {node.id: list(node.run_ids) for node in (await trainer.cluster()).machines if node.run_ids}
@@ -285,8 +285,8 @@ async def test_a_cluster_grows_for_a_run_and_outlives_a_node_that_is_told_to_end
         assert "is about to end: step" in again.notices[-1].message
         assert again.notices[-1].step == again.step >= 2
         done = await trainer.done(id)
-        assert (done.step, done.attempt) == (60, 2)
-        assert [step.number for step in await trainer.steps(id)] == list(range(1, 61)), "no step was done twice"
+        assert (done.step, done.attempt) == (45, 2)
+        assert [step.number for step in await trainer.steps(id)] == list(range(1, 46)), "no step was done twice"
         await has_nodes(dashboard, 1)
         assert [list(node.run_ids) for node in (await trainer.cluster()).machines] == [[]]
 

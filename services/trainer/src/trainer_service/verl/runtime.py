@@ -56,6 +56,7 @@ def connect(job: JobConfig) -> None:
         return
     ray_start.wait_longer()
     ray.init(
+        address="local",  # else one that somebody started on this machine is joined
         num_cpus=ranks + CONTROLLER_CPUS,
         num_gpus=ranks,
         include_dashboard=False,
