@@ -57,7 +57,7 @@ def share(tokens: float, ranks: int, place: Place) -> float:
 
 
 def tokens_for(wanted: float, ranks: int, place: Place) -> float:
-    """Tokens a pass and rank from which a rank computes this share of its time."""
+    """Tokens a pass and rank from which a rank computes the share `wanted` of its time."""
     return wanted / (1 - wanted) * USE * place.flops * (ranks - 1) / ranks / place.link
 
 
