@@ -16,7 +16,7 @@ MOST_BYTES = 64 << 20
 """Bytes of an answer."""
 _TIMEOUT = aiohttp.ClientTimeout(total=300, connect=10)
 _METHODS = ("POST", "GET", "DELETE")
-"""Those of the protocol."""
+"""Methods of the protocol."""
 _TAKEN = ("accept", "content-type", "last-event-id")
 _GIVEN = ("content-type",)
 _OWN = "mcp-"

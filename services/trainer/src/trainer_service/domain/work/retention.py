@@ -150,5 +150,5 @@ class Retention:
 
 
 def _name(uri: str) -> str:
-    """Of an export within its run, however its folder is spelt."""
+    """The name of an export within its run, however its folder is spelt."""
     return uri.rstrip("/").rpartition("/")[2]
