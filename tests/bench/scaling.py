@@ -74,7 +74,7 @@ def seconds(model: Path, ranks: int, batch: int) -> float:
     steps = [json.loads(one) for one in re.findall(r"^step \d+: .*? (\{.*\})$", done.stdout, re.MULTILINE)]
     if done.returncode or len(steps) != STEPS:
         raise SystemExit(f"the run failed:\n{done.stdout[-1500:]}\n{done.stderr[-1500:]}")
-    return statistics.median(step["time_step_s"] for step in steps[1:])
+    return float(statistics.median(step["time_step_s"] for step in steps[1:]))
 
 
 def measure(model: Path, batch: int) -> None:
