@@ -81,6 +81,7 @@ async def test_a_checkpoint_is_measured_as_the_run_validates(
         system="Short.",
         hyperparameters=Hyperparameters(max_response_tokens=64, temperature=0.5),
     )
+    spec = replace(spec, base=VersionRef("starter", 1))
     made = await evaluations.create("run_1-step-2-attempt-1", spec, "/exports/2")
     assert made == Measured("eval_1", progress="0 of ? samples")
     (request,) = service.asked
