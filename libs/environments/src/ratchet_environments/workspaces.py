@@ -149,11 +149,13 @@ class Workspace:
         with rpc_errors():
             await self._stub.WriteFiles(iter(requests))
 
-    async def read(self, *paths: str, most: int = MOST_BYTES) -> bytes:
-        """A tar of files and folders: unpack it as a stranger's. Raises ResourceExhausted beyond `most` bytes."""
+    async def read(self, *paths: str, most: int = MOST_BYTES, changed: bool = False) -> bytes:
+        """A tar of files and folders: unpack it as a stranger's. `changed`: in a workspace with an image, of what differs
+        from that, with `.wh.NAME` for what was removed. Raises ResourceExhausted beyond `most` bytes."""
         found = bytearray()
+        request = pb.ReadFilesRequest(id=self.id, caller=self._caller, paths=paths, changed=changed)
         with rpc_errors():
-            async for reply in self._stub.ReadFiles(pb.ReadFilesRequest(id=self.id, caller=self._caller, paths=paths)):
+            async for reply in self._stub.ReadFiles(request):
                 found += reply.tar
                 if len(found) > most:
                     raise ResourceExhausted(f"{', '.join(paths)}: more than {most} bytes")

@@ -160,7 +160,10 @@ class CreateWorkspaceRequest(_message.Message):
     COPY_OF_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     runtime: _builtins.str
-    """A Python environment of the node ("python", "numpy", a user's own). Default "python"."""
+    """A Python environment of the node ("python", "numpy", a user's own), or an image by its name with a tag or digest
+    ("swe/django:1", "app@sha256:..."): its files are the root then, and paths are relative to that. UNIMPLEMENTED for
+    one that the node was not given; FAILED_PRECONDITION for one that can't be read, and at L1. Default "python".
+    """
     keep_processes: _builtins.bool
     """Processes that an Exec leaves running live on until the workspace ends, within its limits. Otherwise they are killed
     with their Exec.
@@ -649,8 +652,13 @@ class ReadFilesRequest(_message.Message):
     ID_FIELD_NUMBER: _builtins.int
     PATHS_FIELD_NUMBER: _builtins.int
     CALLER_FIELD_NUMBER: _builtins.int
+    CHANGED_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     caller: _builtins.str
+    changed: _builtins.bool
+    """Of a workspace with an image: what differs from it alone, as a layer of OCI's images, in which `.wh.NAME` says that
+    NAME was removed. WriteFiles of such a workspace takes that in. Of others: all.
+    """
     @_builtins.property
     def paths(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Relative to the workspace's folder; "." is all of it. At most 256."""
@@ -661,10 +669,11 @@ class ReadFilesRequest(_message.Message):
         id: _builtins.str = ...,
         paths: _abc.Iterable[_builtins.str] | None = ...,
         caller: _builtins.str = ...,
+        changed: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["caller", b"caller", "id", b"id", "paths", b"paths"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["caller", b"caller", "changed", b"changed", "id", b"id", "paths", b"paths"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
