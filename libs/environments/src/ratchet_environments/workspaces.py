@@ -150,8 +150,8 @@ class Workspace:
             await self._stub.WriteFiles(iter(requests))
 
     async def read(self, *paths: str, most: int = MOST_BYTES, changed: bool = False) -> bytes:
-        """A tar of files and folders: unpack it as a stranger's. `changed`: in a workspace with an image, of what differs
-        from that, with `.wh.NAME` for what was removed. Raises ResourceExhausted beyond `most` bytes."""
+        """A tar of files and folders: unpack it as a stranger's. `changed`: in a workspace with an image, of what
+        differs from that, with `.wh.NAME` for what was removed. Raises ResourceExhausted beyond `most` bytes."""
         found = bytearray()
         request = pb.ReadFilesRequest(id=self.id, caller=self._caller, paths=paths, changed=changed)
         with rpc_errors():

@@ -1,4 +1,4 @@
-"""Container images as files, as `docker save` writes them, made of this machine's own programs: no engine, no network."""
+"""Container images as files, as `docker save` writes them, of this machine's own programs: no engine, no network."""
 
 import hashlib
 import io
@@ -14,13 +14,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 PROGRAMS = (
-    "bash", "cat", "chmod", "cp", "dirname", "env", "find", "git", "grep", "head", "id", "ln", "ls", "mkdir", "mv", "rm",
-    "sed", "sleep", "stat", "touch", "true",
+    "bash", "cat", "chmod", "cp", "dirname", "env", "find", "git", "grep", "head", "id", "ln", "ls", "mkdir", "mv",
+    "rm", "sed", "sleep", "stat", "touch", "true",
 )  # fmt: skip
 _PATH = "/usr/bin:/bin"
 _LEFT_OUT = {
     "test", "tests", "idlelib", "tkinter", "turtledemo", "ensurepip", "lib2to3", "site-packages", "dist-packages",
-    "pydoc_data", "distutils", "lib-dynload",
+    "pydoc_data", "distutils",
 }  # fmt: skip
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 
@@ -77,7 +77,8 @@ def of_machine(programs: Iterable[str] = PROGRAMS) -> bytes:
         for name in ("bin", "lib", "lib64"):
             if os.path.islink(f"/{name}"):
                 archive.add(f"/{name}", name)
-        for path in sorted({*found, *_linked(found)}):
+        extensions = [str(path) for path in Path(library).glob("lib-dynload/_ctypes.*.so")]
+        for path in sorted({*found, *_linked([*found, *extensions])}):
             archive.add(os.path.realpath(path), path.lstrip("/"))
         archive.add(library, library.lstrip("/"), filter=_needed)
         for name, target in (("sh", "bash"), ("python", "python3")):

@@ -1,6 +1,6 @@
 """The part of a Dockerfile that builds nothing: an image that is there, files, a working folder, variables.
 
-COPY, ADD, WORKDIR and ENV as in docs.docker.com/reference/dockerfile; a `FROM python:3...` is the node's own Python, and
+COPY, ADD, WORKDIR and ENV as in docs.docker.com/reference/dockerfile; a `FROM python:3...` is the node's own Python,
 any other image one that the node was given. Whatever else changes files (RUN, --from, an URL) is refused, unless the
 task folder names a runtime that stands for it.
 """
@@ -33,8 +33,8 @@ _NOTHING_TO_DO = {
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """`files` and `workdir` by their path in the workspace. `image`: a name in full, or empty. The `workdir` of an image
-    is empty where no WORKDIR says it."""
+    """`files` and `workdir` by their path in the workspace. `image`: a name in full, or empty; its `workdir` is empty
+    where no WORKDIR says it."""
 
     image: str = ""
     files: Mapping[str, File] = field(default_factory=dict)
@@ -43,11 +43,17 @@ class Built:
 
 
 def place(path: str, field_name: str, *, in_image: bool = False) -> str:
-    """Where an absolute path of a task is in the workspace: "/app/x" and "/tmp/app/x" are "app/x", but in an image, which
-    has them both. Raises InvalidArgument for a place that no workspace has."""
+    """Where an absolute path of a task is in the workspace: "/app/x" and "/tmp/app/x" are "app/x", except in an image,
+    which has both. Raises InvalidArgument for a place that no workspace has."""
     parts = [part for part in normpath(path).split("/") if part]
     if in_image:
-        if not path.startswith("/") or {"$", "\0"} & set(path) or not parts or parts[0] in _NOT_OF_TASKS or OWN in parts:
+        if (
+            not path.startswith("/")
+            or {"$", "\0"} & set(path)
+            or not parts
+            or parts[0] in _NOT_OF_TASKS
+            or OWN in parts
+        ):
             others = ", ".join(f"/{name}" for name in _NOT_OF_TASKS)
             raise invalid(field_name, f"{path!r} is no folder of a task: write an absolute path, not below {others}")
         return "/".join(parts)
@@ -58,7 +64,7 @@ def place(path: str, field_name: str, *, in_image: bool = False) -> str:
 
 
 def workdir_of(text: str) -> str:
-    """The folder of the last WORKDIR: of the Dockerfile that an image was built by, all that does not show in its files.
+    """The folder of the last WORKDIR: all that an image's files do not show of the Dockerfile that it was built by.
     Empty where there is none. Raises InvalidArgument, which names the line."""
     built = Built("image", workdir="")
     for number, instruction, rest in _instructions(text):
@@ -106,8 +112,8 @@ def _from(rest: str, where: str) -> Built:
 def _needs_building(where: str, reason: str) -> InvalidArgument:
     return invalid(
         where,
-        f"{reason}, and a sandbox node builds no images. Build this one elsewhere and give it to the node: `docker build "
-        "-t NAME environment && docker save NAME -o NAME.tar`, into the folder RATCHET_SANDBOX_IMAGES; then write in "
+        f"{reason}, and a sandbox node builds no images. Build it elsewhere, by `docker build -t NAME environment && "
+        "docker save NAME -o NAME.tar`, put NAME.tar into the node's folder RATCHET_SANDBOX_IMAGES, and write in "
         'task.toml: [environment] docker_image = "NAME". Or name a runtime of the node that has the packages '
         '(ratchet sandbox runtime add): [metadata.ratchet] runtime = "NAME". FROM and RUN are left out then.',
     )

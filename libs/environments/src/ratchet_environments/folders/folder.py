@@ -154,7 +154,9 @@ def _interpreted(files: Tree, folder: str) -> TaskFolder:
     built = _built(files, "" if runtime else environment.text("docker_image", ""), bool(runtime))
     workdir, in_image = environment.text("workdir", ""), bool(built.image)
     if in_image and not (workdir or built.workdir):
-        raise invalid("task.toml: environment.workdir", "is not there: say in which folder of the image the agent works")
+        raise invalid(
+            "task.toml: environment.workdir", "is not there: say in which folder of the image the agent works"
+        )
     tests, solution = (
         {path: file for path, file in files.items() if path.startswith(part)} for part in ("tests/", "solution/")
     )
@@ -215,7 +217,7 @@ def _refuse_what_needs_more(files: Tree, toml: "_Table") -> None:
     if value and value != environment.values.get("docker_image") and not has_runtime:
         raise invalid(
             "task.toml: verifier.environment.docker_image",
-            "tests run in the agent's image here: name one image that has what both need, in [environment] docker_image",
+            "tests run in the agent's image: name one that has what both need in [environment] docker_image",
         )
     for field_name in ("gpus", "mcp_servers"):
         if environment.values.get(field_name):

@@ -10,6 +10,8 @@ from ratchet_environments.folders.tree import File, Tree, packed, unpacked
 
 _GIT_CONFIG = b"[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n"
 _REMOVED = ".wh."
+_METADATA = ("*.dist-info", "*.egg-info")
+"""Folders by which pytest finds plugins where Python looks for modules, as it may in an image's working folder."""
 _LOADED = ("conftest.py", "sitecustomize.py", "usercustomize.py", "pytest.ini", ".pytest.ini", "*.pth", "*.pyc")
 """Files that Python or pytest load unasked."""
 
@@ -24,7 +26,8 @@ class Work:
     @property
     def tars(self) -> list[bytes]:
         """To be written in order: what is removed of an image comes first, so that something else can be there."""
-        removed = {path: file for path, file in self.files.items() if removed_by(path)}
+        deepest_first = sorted(self.files.items(), key=lambda one: -one[0].count("/"))
+        removed = {path: file for path, file in deepest_first if removed_by(path)}
         others = {path: file for path, file in self.files.items() if path not in removed}
         return [packed(removed)] * bool(removed) + [packed(others, self.folders)] * bool(others or self.folders)
 
@@ -33,6 +36,12 @@ def removed_by(path: str) -> str:
     """The path of what an entry `.wh.NAME` of an image's workspace says was removed there; empty for another entry."""
     parent, _, name = path.rpartition("/")
     return f"{parent}/{name.removeprefix(_REMOVED)}".lstrip("/") if name.startswith(_REMOVED) else ""
+
+
+def mark_of(path: str) -> str:
+    """The entry that says so of a path."""
+    parent, _, name = path.rpartition("/")
+    return f"{parent}/{_REMOVED}{name}".lstrip("/")
 
 
 def clean(folder: TaskFolder, tar: bytes) -> Work:
@@ -88,6 +97,8 @@ def _stays(path: str, link: str, below: str) -> bool:
 
 def _acts_by_itself(path: str) -> bool:
     *parents, name = path.split("/")
+    if any(fnmatchcase(part, pattern) for part in (*parents, name) for pattern in _METADATA):
+        return True
     if name == ".git" or any(fnmatchcase(name, pattern) for pattern in _LOADED):
         return True
     if ".git" not in parents:

@@ -178,7 +178,9 @@ class Workspaces:
     async def read(
         self, id: str, names: Sequence[str], caller: str = "", changed: bool = False
     ) -> AsyncGenerator[bytes]:
-        """A tar of what has these names. `changed`: of what differs from its image. Raises NotFound, InvalidArgument."""
+        """A tar of what has these names. `changed`: of what differs from its image.
+
+        Raises NotFound, InvalidArgument."""
         async with self._turn(self._get(id, caller)) as live, aclosing(live.cage.read(names, changed)) as chunks:
             async for chunk in chunks:
                 yield chunk

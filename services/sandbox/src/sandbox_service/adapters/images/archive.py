@@ -59,7 +59,7 @@ def read(path: Path) -> list[Given]:
                 found = list(_of_index(path, blobs, _object(blobs.json("index.json")), (), _DEEPEST))
             else:
                 raise Unreadable("has neither manifest.json (docker save) nor index.json (OCI layout)")
-    except (tarfile.TarError, ValueError, KeyError, TypeError, EOFError) as error:
+    except (tarfile.TarError, ValueError, KeyError, TypeError, AttributeError, EOFError, RecursionError) as error:
         raise Unreadable(f"is no image: {error!r}") from error
     if not found:
         raise Unreadable("holds no image for this machine")
@@ -176,9 +176,7 @@ def _of_index(
             yield _given(path, blobs, own, _blob(document["config"]["digest"]), layers, (digest,))
 
 
-def _given(
-    path: Path, blobs: _Blobs, names: Any, config: str, layers: list[str], digests: tuple[str, ...]
-) -> Given:
+def _given(path: Path, blobs: _Blobs, names: Any, config: str, layers: list[str], digests: tuple[str, ...]) -> Given:
     data = blobs.bytes(config)
     read, digest = _config(json.loads(data)), f"sha256:{hashlib.sha256(data).hexdigest()}"
     if not 0 < len(layers) <= _MOST_LAYERS or len(layers) != len(read.digests):

@@ -7,7 +7,6 @@ import os
 import shutil
 import sys
 from collections import defaultdict
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,7 +30,7 @@ class Image:
     """One that is unpacked, and stays so until `release`. `held`: a descriptor of its lock."""
 
     folder: str
-    environment: Mapping[str, str]
+    environment: dict[str, str]
     workdir: str
     held: int
 

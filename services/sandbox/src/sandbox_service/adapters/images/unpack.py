@@ -50,14 +50,12 @@ class Tree:
 
     def _put(self, entries: tarfile.TarFile, entry: tarfile.TarInfo) -> None:
         parts = _parts(entry.name)
-        if not parts:
-            return
+        if not parts or any(part.startswith(_OTHERS) and part != _OPAQUE for part in parts):
+            return  # notes of a storage driver
         *parents, name = parts
         with self._folder(parents) as (folder, path):
             if name == _OPAQUE:
                 self._empty(folder, path)
-            elif name.startswith(_OTHERS):
-                pass  # the notes of a storage driver
             elif name.startswith(_WHITEOUT):
                 self._remove(folder, path, name.removeprefix(_WHITEOUT))
             else:

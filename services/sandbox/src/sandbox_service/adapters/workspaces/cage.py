@@ -22,7 +22,16 @@ from sandbox_service.adapters.workspaces.streams import Inlet, Outlet
 from sandbox_service.cage.lane import scratch
 from sandbox_service.domain.levels import Level
 from sandbox_service.domain.ports import CageLost
-from sandbox_service.domain.workspace import Command, ExecEnd, Exit, Output, Relayed, Usage, WorkspaceLimits, WorkspaceSpec
+from sandbox_service.domain.workspace import (
+    Command,
+    ExecEnd,
+    Exit,
+    Output,
+    Relayed,
+    Usage,
+    WorkspaceLimits,
+    WorkspaceSpec,
+)
 
 log = get_logger(__name__)
 

@@ -134,7 +134,9 @@ class WorkspaceCages:
         await asyncio.gather(*(cage.stop() for cage in lost))
         return bool(lost)
 
-    async def _forked(self, runtime: str, image: Image | None = None, spec: WorkspaceSpec | None = None) -> WorkspaceCage:
+    async def _forked(
+        self, runtime: str, image: Image | None = None, spec: WorkspaceSpec | None = None
+    ) -> WorkspaceCage:
         """A keeper in its walls, that waits for its workspace. `image`: the root of this one, which `spec` bounds."""
         nursery = await self._nursery(runtime)
         uid = self._free_uids.pop()

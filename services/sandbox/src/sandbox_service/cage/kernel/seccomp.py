@@ -314,9 +314,7 @@ class Filter:
 
     _MARK = 0x5EC0DE77
 
-    def __init__(
-        self, processes: bool, shared_bytes: int, commands: bool = False, enters: bool = False
-    ) -> None:
+    def __init__(self, processes: bool, shared_bytes: int, commands: bool = False, enters: bool = False) -> None:
         """Confines this process as well, for good: see assemble_for_lane."""
         machine = os.uname().machine
         self._prctl = ctypes.CDLL(None, use_errno=True).prctl

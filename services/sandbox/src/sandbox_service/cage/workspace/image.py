@@ -77,14 +77,16 @@ class ImageWorld(OwnWorld):
         if is_command:
             return [self._rules_of_programs(), os.open(IMAGE, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)]
         everything = landlock.all_of(self._rights)
-        return [landlock.ruleset(self._rights, [*self._read(*root.readable_paths(), LOWER, UPPER), (IMAGE, everything)])]
+        return [
+            landlock.ruleset(self._rights, [*self._read(*root.readable_paths(), LOWER, UPPER), (IMAGE, everything)])
+        ]
 
     def _read(self, *paths: str) -> list[tuple[str, int]]:
         return [(path, landlock.reading_of(self._rights, path)) for path in paths]
 
     def _rules_of_programs(self) -> int:
-        """All but /proc, of which a program opens nothing but what it holds. A folder's rights hold for all below it, so
-        that those of the root itself are to make and remove what lies there, and what lies there has its own."""
+        """All but /proc, of which a program opens nothing but what it holds. A folder's rights hold for all below it:
+        those of the root itself are to make and remove what lies there, and what lies there has its own."""
         found = [*self._read(*root.DEVICES), (IMAGE, landlock.making_of(self._rights))]
         for entry in os.scandir(IMAGE):
             if entry.name not in _ENGINES and not entry.is_symlink():

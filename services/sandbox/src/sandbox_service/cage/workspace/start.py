@@ -62,7 +62,6 @@ class Start:
             frames.send("error", *runner.describe(error))
             return 1
 
-
     def _command(self, frames: wire.Frames, argv: tuple[str, ...], environment: dict[str, str], folder: str) -> int:
         os.chdir(folder or ".")
         if argv[0] in _PYTHON and not self._own_root:  # the runtime's own, where no root gives it that name
