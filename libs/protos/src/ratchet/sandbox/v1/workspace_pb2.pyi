@@ -387,7 +387,7 @@ class ExecStart(_message.Message):
     """Workspace to run in."""
     caller: _builtins.str
     folder: _builtins.str
-    """Folder to start in, relative to the workspace's."""
+    """Folder to start in, relative to the workspace's. Unset: that, or an image's WorkingDir."""
     output_bytes: _builtins.int
     """Bytes of stdout and stderr together to send; the rest is dropped. Default 16 MiB; at most 256 MiB."""
     relay: _builtins.bool
@@ -400,7 +400,7 @@ class ExecStart(_message.Message):
 
     @_builtins.property
     def environment(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Added to a clean environment (PATH, HOME, TMPDIR, LANG, TZ)."""
+        """Added to a clean environment (PATH, HOME, TMPDIR, LANG, TZ), or to an image's."""
 
     @_builtins.property
     def cpu_time(self) -> _duration_pb2.Duration:

@@ -25,9 +25,11 @@ def read(frames: wire.Frames, names: tuple[str, ...], most: int) -> int:
             if path and not (_status(_NOW, path) or _status(LOWER, path)):
                 raise FileNotFoundError(f"[Errno 2] No such file or directory: {name[:200]!r}")
             for one, is_there in _changes(path):
+                if os.path.basename(one).startswith(files.REMOVED):
+                    continue  # a file of such a name would mean something else
                 if is_there:
                     packer.add(one)
-                elif not os.path.basename(one).startswith(files.REMOVED):
+                else:
                     packer.add_removed(one)
     return 0
 

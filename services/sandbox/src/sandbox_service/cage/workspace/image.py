@@ -34,7 +34,12 @@ class Mounts:
         for name in (IMAGE, LOWER, _DISK):
             os.mkdir(stage + name, 0o755)
         if outside:
-            idmap.mount(self._folder, stage + LOWER, self._uid)
+            try:
+                idmap.mount(self._folder, stage + LOWER, self._uid)
+            except OSError as error:
+                raise OSError(
+                    f"the file system that images are unpacked on maps no users of mounts: {error}"
+                ) from error
         else:
             root.bind(self._folder, stage + LOWER)
         options = f"size={self._size},nr_inodes={self._inodes},mode=755"
