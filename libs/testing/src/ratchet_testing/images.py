@@ -70,8 +70,8 @@ def of_machine(programs: Iterable[str] = PROGRAMS) -> bytes:
     """A layer with programs of this machine, its own Python with a standard library, and what they link to."""
     python = shutil.which("python3", path=_PATH) or sys.executable
     found = [path for name in (*programs, "python3") if (path := shutil.which(name, path=_PATH))]
-    asked = "import sysconfig; print(sysconfig.get_path('stdlib'))"
-    library = subprocess.run([python, "-I", "-c", asked], capture_output=True, text=True, check=True).stdout.strip()
+    probe = "import sysconfig; print(sysconfig.get_path('stdlib'))"
+    library = subprocess.run([python, "-I", "-c", probe], capture_output=True, text=True, check=True).stdout.strip()
     into = io.BytesIO()
     with tarfile.open(fileobj=into, mode="w") as archive:
         for name in ("bin", "lib", "lib64"):

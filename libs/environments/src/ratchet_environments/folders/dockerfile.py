@@ -65,7 +65,7 @@ def place(path: str, field_name: str, *, in_image: bool = False) -> str:
 
 def workdir_of(text: str) -> str:
     """The folder of the last WORKDIR: all that an image's files do not show of the Dockerfile that it was built by.
-    Empty where there is none. Raises InvalidArgument, which names the line."""
+    Empty without one. Raises InvalidArgument, which names the line."""
     built = Built("image", workdir="")
     for number, instruction, rest in _instructions(text):
         if instruction == "WORKDIR":

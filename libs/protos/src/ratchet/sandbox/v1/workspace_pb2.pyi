@@ -656,8 +656,8 @@ class ReadFilesRequest(_message.Message):
     id: _builtins.str
     caller: _builtins.str
     changed: _builtins.bool
-    """Of a workspace with an image: what differs from it alone, as a layer of OCI's images, in which `.wh.NAME` says that
-    NAME was removed. WriteFiles of such a workspace takes that in. Of others: all.
+    """Leaves out what is as in the workspace's image. The tar is a layer as OCI's images have them: `.wh.NAME` says that
+    NAME was removed, and WriteFiles removes it. Without an image there is no difference.
     """
     @_builtins.property
     def paths(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:

@@ -27,7 +27,7 @@ _HELP = "`docker save NAME -o FILE.tar` on a machine that has it, and put the fi
 
 @dataclass(slots=True)
 class Image:
-    """One that is unpacked, and stays so until `release`. `held`: a descriptor of its lock."""
+    """Mutable: it is unpacked, and stays so until `release`. `held`: a descriptor of its lock."""
 
     folder: str
     environment: dict[str, str]
@@ -43,7 +43,7 @@ class Image:
 class Images:
     def __init__(self, folder: Path | None) -> None:
         """`folder`: holds a file or folder for each image. What it holds of them unpacked is this user's."""
-        self._folder = folder
+        self._folder = folder.expanduser().absolute() if folder else None
         self._known: dict[Path, tuple[object, list[Given], str]] = {}
         self._gates: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
@@ -206,7 +206,7 @@ async def _run_unpacker(given: Given, folder: Path) -> None:
 
 
 def _state(path: Path) -> object:
-    """What differs once the file has changed; of a folder, its list."""
+    """Changes once the file has changed; of a folder, once its list has."""
     for one in (path, path / "manifest.json", path / "index.json"):
         if one.is_file():
             status = one.stat()

@@ -152,12 +152,12 @@ class Tree:
             _delete(folder, name)
 
     def _empty(self, folder: int, path: str) -> None:
-        """Of all that the layers below have there."""
+        """Removes all that the layers below have there."""
         for name in os.listdir(folder):
             self._remove(folder, path, name)
 
     def finish(self, workdir: str) -> None:
-        """What an engine adds: folders to mount upon, the folder to start in, names."""
+        """Adds what an engine does: folders to mount upon, the folder to start in, names."""
         for name in ("dev", "proc", "sys"):
             if not stat.S_ISDIR(_mode(self._root, name)):
                 _delete(self._root, name)

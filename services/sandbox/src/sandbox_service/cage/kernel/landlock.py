@@ -76,7 +76,7 @@ class Rules:
 
 
 def all_of(handled: int, is_folder: bool = True) -> int:
-    """Whatever may be done with a folder and all below it, or with a file."""
+    """All that may be done with a folder and what is below it, or with a file."""
     return handled if is_folder else handled & _FILE_RIGHTS
 
 

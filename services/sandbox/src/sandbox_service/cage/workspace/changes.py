@@ -1,4 +1,4 @@
-"""What a workspace has changed of its image, as a layer: files, and `.wh.NAME` for each that it has removed.
+"""A workspace's changes of its image, as a layer: files, and `.wh.NAME` for each that it has removed.
 
 The form is that of OCI's image specification (layer.md); files.py takes it back in. As there, no link is followed.
 """
@@ -35,7 +35,7 @@ def read(frames: wire.Frames, names: tuple[str, ...], most: int) -> int:
 
 
 def _changes(path: str) -> Iterator[tuple[str, bool]]:
-    """What differs at a path and below it; False for what is there no more."""
+    """Paths that differ, from one down; False for what is there no more."""
     waiting, left = [path], files.MOST_ENTRIES
     while waiting:
         path = waiting.pop()
@@ -60,7 +60,7 @@ def _changes(path: str) -> Iterator[tuple[str, bool]]:
 
 
 def _all_below(path: str, is_folder: bool) -> list[str]:
-    """What the image has there, each before the folder that it is in."""
+    """All that the image has there, each before the folder that it is in."""
     found, folders = [path], [path] if is_folder else []
     while folders:
         folder = folders.pop()

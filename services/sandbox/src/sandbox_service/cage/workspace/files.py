@@ -108,7 +108,7 @@ def opened(parts: list[str], make: bool = False, base: str = ".") -> Iterator[in
 
 
 def _remove(path: list[str]) -> None:
-    """What is there no more stays so, and a folder that something is in stays."""
+    """Leaves alone what is not there, and a folder that something is in."""
     *parents, last = path
     with contextlib.suppress(FileNotFoundError, NotADirectoryError), opened(parents) as folder:
         if last in ("", ".", ".."):

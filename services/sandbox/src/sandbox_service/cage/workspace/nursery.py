@@ -58,7 +58,8 @@ def main() -> None:
 
 def _root(setup: dict[str, Any], stage: str) -> root.Root:
     python = os.path.realpath(sys.executable)
-    more = image.Mounts(*setup["image"], setup["uid"]) if setup.get("image") else None
+    folder, size, inodes = setup.get("image") or ("", 0, 0)
+    more = image.Mounts(folder, size, inodes, setup["uid"]) if folder else None
     return root.Root(stage, tuple(setup["paths"]), python, setup["packages"], False, _FOLDERS, more)
 
 
