@@ -80,6 +80,24 @@ async def test_the_judge_gets_what_changed_and_nothing_else(workspaces: Workspac
     assert (judged.reward, judged.forgeable) == (0.0, False), judged  # data is gone
 
 
+async def test_files_and_settings_are_added_to_an_image(workspaces: Workspaces, tmp_path: Path) -> None:
+    path = image_tasks.make(tmp_path, "files")
+    (path / "task.toml").write_text('artifacts = ["/testbed/added", "/tmp/out"]\n[metadata.ratchet]\njudge = "files"\n')
+    (path / "environment").mkdir()
+    (path / "environment/x.txt").write_text("from the task")
+    lines = [f"FROM {image_tasks.NAME}", "WORKDIR added", "WORKDIR /testbed", "COPY x.txt added/", "ENV COLOUR=blue"]
+    (path / "environment/Dockerfile").write_text("\n".join(lines))
+    (path / "solution/solve.sh").write_text(
+        "cat calc.py added/x.txt > /tmp/out; echo $COLOUR >> /tmp/out; rm added/x.txt"
+    )
+    (path / "tests/test.sh").write_text(
+        "[ ! -e added/x.txt ] && grep -q mean /tmp/out && grep -q 'from the taskblue' /tmp/out && "
+        "[ $PWD$COLOUR = /testbedblue ] && echo 1 > /logs/verifier/reward.txt"
+    )
+    found = await verify(workspaces, path)
+    assert not found.fault
+
+
 async def test_what_has_no_place_beside_the_images_files_is_no_fault(workspaces: Workspaces, tmp_path: Path) -> None:
     """An agent does not get out of a verdict by what it hands over."""
     folder = read(image_tasks.make(tmp_path, "program"))

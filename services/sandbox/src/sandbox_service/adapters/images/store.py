@@ -191,8 +191,14 @@ async def _run_unpacker(given: Given, folder: Path) -> None:
     """In a process of its own, which takes the time that it takes, and reads what a stranger made."""
     module = ("-m", "sandbox_service.adapters.images.unpack")
     arguments = (str(given.path), given.digest, str(folder))
+    environment = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
     process = await asyncio.create_subprocess_exec(
-        sys.executable, *module, *arguments, stdin=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE
+        sys.executable,
+        *module,
+        *arguments,
+        stdin=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+        env=environment,
     )
     try:
         _, words = await process.communicate()

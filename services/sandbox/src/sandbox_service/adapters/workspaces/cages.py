@@ -94,6 +94,8 @@ class WorkspaceCages:
 
     async def _of_image(self, spec: WorkspaceSpec) -> WorkspaceCage:
         """None of these waits in advance: its root is made for one image and one size of disk."""
+        if reason := (await self._nursery(_STANDARD)).refused:
+            raise FailedPrecondition(f"images need namespaces (L2 or L3), which this node lacks: {reason}")
         image = await self._images.use(spec.runtime)
         try:
             return await self._forked(_STANDARD, image, spec)
