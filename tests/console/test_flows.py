@@ -431,6 +431,7 @@ class TestRuns:
         screen.show()
         screen.page.get_by_role("region", name="Engines").get_by_text("starter@1").wait_for()
         screen.picture("health")
+        until(lambda: client.models.version_health("starter", 1).days)  # an answer is counted after it is given
         screen.show("models/starter")
         screen.page.get_by_role("link", name="@1", exact=True).click()
         traffic = screen.page.get_by_role("region", name="Traffic by day and arm")

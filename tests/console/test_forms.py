@@ -234,7 +234,7 @@ class TestDatasets:
         form.get_by_label("Name").fill("No Name")
         form.get_by_label("Files").set_input_files(file)
         form.get_by_role("button", name="Upload").click()
-        assert not list(client.datasets.list("")), "the browser refuses the name"
+        assert {one.name for one in client.datasets.list("")} <= {"agents"}, "the browser refuses the name"
         form.get_by_label("Name").fill("console")
         form.get_by_label("Licence").fill("<b>MIT")
         form.get_by_role("button", name="Upload").click()

@@ -213,14 +213,30 @@ def test_what_scales_a_deployment_says_how_many_there_are() -> None:
     assert not [name for name in scaled if "replicas" in workloads("cpu")[name]["spec"]]
 
 
+def base_with(folder: Path, *components: str) -> list[dict[str, Any]]:
+    """The base beside these components, by a kustomization in `folder`."""
+
+    def path(name: str) -> str:
+        return os.path.relpath(FOLDER / name, folder.resolve())
+
+    plan = {"resources": [path("base")], "components": [path(f"components/{one}") for one in components]}
+    (folder / "kustomization.yaml").write_text(yaml.safe_dump(plan))
+    return kustomize(folder)
+
+
+def test_a_ray_cluster_that_grows_has_no_node_but_its_head_at_first(tmp_path: Path) -> None:
+    [cluster] = [one for one in base_with(tmp_path, "stores", "ray", "ray-autoscaling") if one["kind"] == "RayCluster"]
+    assert cluster["spec"]["enableInTreeAutoscaling"] is True
+    (group,) = cluster["spec"]["workerGroupSpecs"]
+    assert (group["replicas"], group["minReplicas"]) == (0, 0)
+    head, worker = cluster["spec"]["headGroupSpec"], group
+    tokens = [one["template"]["spec"]["automountServiceAccountToken"] for one in (head, worker)]
+    assert tokens == [True, False], "the autoscaler's, beside the head"
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_sandbox_of_level_2_does_not_start_below_it(tmp_path: Path, version: str) -> None:
-    def path(name: str) -> str:
-        return os.path.relpath(FOLDER / name, tmp_path.resolve())
-
-    plan = {"resources": [path("base")], "components": [path("components/stores"), path("components/sandbox-l2")]}
-    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(plan))
-    objects = kustomize(tmp_path)
+    objects = base_with(tmp_path, "stores", "sandbox-l2")
     [sandbox] = [one for one in objects if (one["kind"], one["metadata"]["name"]) == ("Deployment", "sandbox")]
     kubernetes_validate.validate(sandbox, version, strict=True)
     assert {"name": "RATCHET_SANDBOX_MIN_LEVEL", "value": "L2"} in pod(sandbox)["containers"][0]["env"]

@@ -12,7 +12,7 @@ from ratchet_kit.idempotency import Made, Request
 from ratchet_kit.names import AliasRef, BareModel, RewardRef, VersionRef
 from ratchet_kit.statistics import Estimate
 from ratchet_rewards import Registered
-from trainer_service.domain.cluster.capacity import Node
+from trainer_service.domain.cluster.capacity import Demand, Node
 from trainer_service.domain.cluster.ports import JobState, JobStatus
 from trainer_service.domain.inputs.found import FetchedModel, FoundModel, FoundSet, Trial
 from trainer_service.domain.run.checkpoint import Checkpoint
@@ -145,6 +145,7 @@ class MemoryJobs:
     def __init__(self) -> None:
         self.place = "here"
         self.has = [Node(cpus=32, accelerators=4)]
+        self.wanted: Sequence[Demand] = ()
         self.submitted: list[tuple[RunId, int]] = []
         self.reward_models: list[FetchedModel | None] = []
         self.stopped: list[tuple[RunId, int]] = []
@@ -154,6 +155,14 @@ class MemoryJobs:
     async def nodes(self) -> Sequence[Node]:
         self._reach()
         return self.has
+
+    async def holders(self) -> Mapping[Node, Sequence[RunId]]:
+        self._reach()
+        return {node: [id for id, _ in self.submitted] for node in self.has}
+
+    async def want(self, demands: Sequence[Demand]) -> None:
+        self._reach()
+        self.wanted = demands
 
     async def submit(self, run: Run, base: FetchedModel, reward_model: FetchedModel | None = None) -> None:
         self._reach()

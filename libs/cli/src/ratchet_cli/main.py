@@ -12,6 +12,7 @@ import typer
 from ratchet_cli.commands import (
     batches,
     benchmarks,
+    cluster,
     comparisons,
     costs,
     data,
@@ -80,6 +81,7 @@ for command in (
     gates.gate,
     reports.report,
     costs.costs,
+    cluster.cluster,
     matrix.matrix,
     quality.quality,
     releases.deploy,

@@ -57,6 +57,11 @@ class Runs(Resource[S]):
         return stream(pb.WatchRunRequest(id=run_id), pb.WatchRunResponse, lambda reply: reply.run)
 
     @unary
+    def cluster(self) -> Call[pb.Cluster]:
+        """The machines that runs are trained on, which runs are on them, and which wait."""
+        return call(pb.GetClusterRequest(), pb.GetClusterResponse, lambda reply: reply.cluster)
+
+    @unary
     def delete(self, run_id: str) -> Call[None]:
         """A run that has ended, with its steps, checkpoints and files. Versions that it registered stay."""
         return nothing(pb.DeleteRunRequest(id=run_id), pb.DeleteRunResponse)

@@ -153,7 +153,7 @@ async def test_what_is_ones_own_is_reached(world: World, door: Door) -> None:
                 assert not isinstance(await answer(method, call, request), tuple), (method.full_name, path)
 
 
-OPERATORS = {"ListNodes", "DrainNode", "ResumeNode", "ListPolicies"}
+OPERATORS = {"GetCluster", "ListNodes", "DrainNode", "ResumeNode", "ListPolicies"}
 """RPCs about the platform itself: for its operator."""
 
 

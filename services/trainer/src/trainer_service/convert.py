@@ -25,6 +25,8 @@ from ratchet_kit.times import since_from_proto, timestamp_from_proto, timestamp_
 from ratchet_kit.usage import Usage, usage_from_proto, usage_to_proto
 from ratchet_problems import examples
 from ratchet_rewards import convert as rewards
+from trainer_service.domain.cluster.capacity import Demand
+from trainer_service.domain.cluster.scheduler import Overview
 from trainer_service.domain.create.runs import Progress
 from trainer_service.domain.run.checkpoint import Checkpoint
 from trainer_service.domain.run.ports import RunFile, RunFilter
@@ -69,6 +71,7 @@ def spec_from_proto(message: pb.RunSpec, faults: Faults) -> RunSpec:
             else None,
             device=_enum_from_proto(pb.Device.DESCRIPTOR, resources.device),
             engines=resources.engines if resources.HasField("engines") else None,
+            min_nodes=resources.min_nodes if resources.HasField("min_nodes") else None,
         ),
         seed=message.seed,
         hyperparameters=_hyperparameters_from_proto(message.hyperparameters),
@@ -130,6 +133,7 @@ def spec_to_proto(spec: RunSpec) -> pb.RunSpec:
             accelerators_per_node=resources.accelerators_per_node,
             device=pb.Device.Value(f"DEVICE_{resources.device.upper()}"),
             engines=resources.engines,
+            min_nodes=resources.min_nodes,
         ),
         seed=spec.seed,
         hyperparameters=pb.Hyperparameters(**taken),
@@ -257,6 +261,7 @@ def run_to_proto(run: Run) -> pb.Run:
         waits_for=run.waits_for,
         preempted_by=run.preempted_by,
         preemptions=run.preemptions,
+        nodes=run.nodes or None,
         forecast=_forecast_to_proto(run.forecast) if run.forecast else None,
         out_of_memory=run.out_of_memory,
         notices=[
@@ -408,6 +413,21 @@ def with_record(sample: Sample, *, tokens: bool) -> pb.GetTrainingSampleResponse
     if sample.record:
         json_format.ParseDict(record.shown(sample.record, tokens=tokens), found.record)
     return found
+
+
+def cluster_to_proto(overview: Overview) -> pb.Cluster:
+    machines = [
+        pb.Cluster.Machine(
+            id=node.id, address=node.address, cpus=node.cpus, accelerators=node.accelerators, run_ids=runs
+        )
+        for node, runs in overview.holders.items()
+    ]
+    waiting = []
+    for run in overview.waiting:
+        demand = Demand.of(run)
+        ranks = {"nodes": demand.nodes, "accelerators_per_node": demand.accelerators_per_node}
+        waiting.append(pb.Cluster.Waiting(run_id=run.id, waits_for=run.waits_for, **ranks))
+    return pb.Cluster(machines=machines, waiting=waiting, place=overview.place)
 
 
 def files_to_proto(page: Page[RunFile]) -> pb.ListRunFilesResponse:

@@ -126,7 +126,7 @@ class Service:
 
     def add_to(self, grpc_server: grpc.aio.Server) -> Sequence[str]:
         """Adds the servicers; returns their full names."""
-        servicer = TrainerServicer(self.runs, self.exporting, self.samples)
+        servicer = TrainerServicer(self.runs, self.exporting, self.samples, self.scheduler)
         trainer_pb2_grpc.add_TrainerServiceServicer_to_server(servicer, grpc_server)
         job_report_pb2_grpc.add_JobReportServiceServicer_to_server(
             JobReportServicer(self.reports, self.following), grpc_server

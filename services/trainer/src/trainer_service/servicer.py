@@ -12,6 +12,7 @@ from ratchet_kit.interceptors import actor
 from ratchet_kit.server import Context
 from ratchet_kit.text import clip
 from trainer_service import convert
+from trainer_service.domain.cluster.scheduler import Scheduler
 from trainer_service.domain.create.following import Following
 from trainer_service.domain.create.runs import Runs
 from trainer_service.domain.run.run import RunId
@@ -21,10 +22,11 @@ from trainer_service.domain.work.reports import Reports
 
 
 class TrainerServicer(trainer_pb2_grpc.TrainerServiceServicer):
-    """ratchet.trainer.v1.TrainerService over `Runs`, `Exporting` and `Samples`."""
+    """ratchet.trainer.v1.TrainerService over `Runs`, `Exporting`, `Samples` and `Scheduler`."""
 
-    def __init__(self, runs: Runs, exporting: Exporting, samples: Samples) -> None:
+    def __init__(self, runs: Runs, exporting: Exporting, samples: Samples, scheduler: Scheduler) -> None:
         self._runs = runs
+        self._scheduler = scheduler
         self._exporting = exporting
         self._samples = samples
 
@@ -91,6 +93,9 @@ class TrainerServicer(trainer_pb2_grpc.TrainerServiceServicer):
     async def ReadRunFile(self, request: pb.ReadRunFileRequest, context: Context) -> pb.ReadRunFileResponse:
         data, size = await self._runs.read(RunId(request.run_id), request.name, request.offset)
         return pb.ReadRunFileResponse(data=data, size_bytes=size)
+
+    async def GetCluster(self, request: pb.GetClusterRequest, context: Context) -> pb.GetClusterResponse:
+        return pb.GetClusterResponse(cluster=convert.cluster_to_proto(await self._scheduler.cluster()))
 
 
 class JobReportServicer(job_report_pb2_grpc.JobReportServiceServicer):

@@ -4,6 +4,7 @@ What they share is the cluster; by its policy ids a run that made room for anoth
 """
 
 import asyncio
+import json
 import os
 import secrets
 import signal
@@ -13,6 +14,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import httpx
 import psutil
@@ -55,7 +57,13 @@ class Trainer:
     folder: Path
 
     async def create(
-        self, name: str, priority: int = NORMAL, steps: int = 3, nodes: int = 1, checkpoint_every: int | None = None
+        self,
+        name: str,
+        priority: int = NORMAL,
+        steps: int = 3,
+        nodes: int = 1,
+        checkpoint_every: int | None = None,
+        min_nodes: int | None = None,
     ) -> str:
         hyper = pb.Hyperparameters(
             batch_size=2, group_size=4, max_prompt_tokens=64, max_response_tokens=48, warmup_steps=0
@@ -69,7 +77,7 @@ class Trainer:
             reward=pb.RewardSpec(name="tests_fraction"),
             steps=steps,
             checkpoint_every=checkpoint_every,
-            resources=pb.Resources(nodes=nodes),
+            resources=pb.Resources(nodes=nodes, min_nodes=min_nodes),
             hyperparameters=hyper,
             priority=priority,
         )
@@ -90,6 +98,9 @@ class Trainer:
 
     async def steps(self, id: str) -> list[pb.Step]:
         return list((await self.stub.ListSteps(pb.ListStepsRequest(run_id=id))).steps)
+
+    async def cluster(self) -> pb.Cluster:
+        return (await self.stub.GetCluster(pb.GetClusterRequest())).cluster
 
     async def policy_ids(self, id: str) -> list[str]:
         return [step.policy_id for step in await self.steps(id)]
@@ -172,14 +183,14 @@ class RayNode:
         )
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[ProcessGroup]:
+    async def running(self, **environment: str) -> AsyncIterator[ProcessGroup]:
         # Ray's export of metrics may take a whole core where a token is asked for.
         left_out = ("enable_worker_prestart", "prestart_worker_first_driver", "enable_metrics_collection")
         quiet = {f"RAY_{name}": "0" for name in left_out}
         patient = {"RAY_worker_register_timeout_seconds": "300"}
         here = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "1", "GLOO_SOCKET_IFNAME": "lo"}
         guarded = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN}
-        async with process(self._log, *self._command, **quiet, **patient, **here, **guarded) as group:
+        async with process(self._log, *self._command, **quiet, **patient, **here, **guarded, **environment) as group:
             yield group
 
 
@@ -230,12 +241,87 @@ async def test_a_lost_node_costs_one_attempt(tmp_path: Path, redis_url: str, red
             waiting = await trainer.until(id, lambda run: run.state == pb.Run.STATE_QUEUED and bool(run.waits_for))
             assert waiting.waits_for.startswith("a larger cluster, or a node")
             # Until Ray says that the node is gone a job may be submitted that finds no room, which is excused.
-            found_none = [notice for notice in waiting.notices if "found no room" in notice.message]
+            found_none = [notice for notice in waiting.notices if "no room on the cluster" in notice.message]
             assert waiting.attempt == 1 + len(found_none)
         async with node.running():
             done = await trainer.done(id)
         assert (done.step, done.attempt) == (6, waiting.attempt + 1)
         assert [step.number for step in await trainer.steps(id)] == list(range(1, 7)), "no step was done twice"
+
+
+async def test_a_cluster_grows_for_a_run_and_outlives_a_node_that_is_told_to_end(
+    tmp_path: Path, redis_url: str, redis: object
+) -> None:
+    """Ray's own autoscaler, and its own provider of nodes on one machine."""
+    port = free_block(3)
+    dashboard = f"http://127.0.0.1:{port + 1}"
+    config = tmp_path / "autoscaler.json"
+    config.write_text(json.dumps(autoscaling(f"127.0.0.2:{port}", most=2)))
+    head = RayNode(
+        tmp_path,
+        "127.0.0.2",
+        *("--head", f"--port={port}", f"--dashboard-port={port + 1}", "--dashboard-host=127.0.0.1"),
+        *(f"--ray-client-server-port={port + 2}", "--include-dashboard=true", f"--autoscaling-config={config}"),
+        *(f"--temp-dir={tmp_path.parent / 'ray'}", "--num-gpus=0"),
+    )
+    cluster = {
+        "RAY_ADDRESS": dashboard,
+        "RATCHET_TRAINER_RAY_TOKEN": TOKEN,
+        "RATCHET_TRAINER_JOB_PYTHON": str(TRAINER_PYTHON),
+    }
+    fake = {"RAY_FAKE_CLUSTER": "1", "AUTOSCALER_UPDATE_INTERVAL_S": "1", "AUTOSCALER_HEARTBEAT_TIMEOUT_S": "300"}
+    async with head.running(**fake), trainers(tmp_path, redis_url, **cluster) as trainer:
+        await has_nodes(dashboard, 1)
+        id = await trainer.create("on two nodes", steps=45, nodes=2, min_nodes=1)
+        await has_nodes(dashboard, 3)
+        await trainer.until(id, lambda run: run.step >= 2)
+        held = {node.id: list(node.run_ids) for node in (await trainer.cluster()).machines if node.run_ids}
+        assert list(held.values()) == [[id]] * 2
+
+        # As a spot node's notice does: `ray drain-node`.
+        ended = sorted(held)[0]
+        await drain(f"127.0.0.2:{port}", ended)
+        again = await trainer.until(id, lambda run: run.attempt == 2)
+        assert "is about to end: step" in again.notices[-1].message
+        assert again.notices[-1].step == again.step >= 2
+        done = await trainer.done(id)
+        assert (done.step, done.attempt) == (45, 2)
+        assert [step.number for step in await trainer.steps(id)] == list(range(1, 46)), "no step was done twice"
+        await has_nodes(dashboard, 1)
+        assert [list(node.run_ids) for node in (await trainer.cluster()).machines] == [[]]
+
+
+def autoscaling(head: str, most: int) -> dict[str, Any]:
+    """A cluster of no nodes but its head at first, each of one rank, that end when they are idle for some seconds."""
+    fake = ("launch_multiple", "use_node_id_as_ip", "disable_node_updaters", "disable_launch_config_check")
+    commands = ("initialization", "setup", "head_setup", "worker_setup", "head_start_ray", "worker_start_ray")
+    node = {"resources": {"CPU": 16, "GPU": 1, "object_store_memory": 200_000_000}, "node_config": {}}
+    return {
+        "cluster_name": "fake",
+        "max_workers": most,
+        "upscaling_speed": 1.0,
+        "idle_timeout_minutes": 0.5,
+        "provider": {"type": "fake_multinode", "gcs_address": head, **dict.fromkeys(fake, True)},
+        "available_node_types": {
+            "ray.head.default": {"resources": {}, "node_config": {}, "max_workers": 0},
+            "spot": {**node, "min_workers": 0, "max_workers": most},
+        },
+        "head_node_type": "ray.head.default",
+        "auth": {"ssh_user": "nobody"},
+        **{name: {} for name in ("docker", "file_mounts")},
+        **{f"{name}_commands": [] for name in commands},
+        **{name: [] for name in ("cluster_synced_files", "rsync_exclude", "rsync_filter")},
+        "file_mounts_sync_continuously": False,
+    }
+
+
+async def drain(head: str, node: str) -> None:
+    ray = str(TRAINER_PYTHON.with_name("ray"))
+    reason = ("--reason", "DRAIN_NODE_REASON_PREEMPTION", "--reason-message", "spot")
+    token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN}
+    command = ("drain-node", "--address", head, "--node-id", node, *reason, "--deadline-remaining-seconds", "120")
+    ended = await asyncio.create_subprocess_exec(ray, *command, env=os.environ | token)
+    assert await ended.wait() == 0
 
 
 async def has_nodes(dashboard: str, number: int) -> None:

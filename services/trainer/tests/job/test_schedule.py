@@ -1,5 +1,6 @@
 from typing import Any
 
+from trainer_service.job.run.report import Stopped
 from trainer_service.job.run.schedule import Schedule
 
 STEPS = range(1, 11)
@@ -41,10 +42,10 @@ def test_tokens_that_last_longer_than_the_steps_end_nothing() -> None:
 
 def test_the_last_step_before_a_job_makes_room_is_saved_and_not_validated() -> None:
     schedule = Schedule(steps=10, validate_every=4, checkpoint_every=None)
-    schedule.leave(6)
+    schedule.leave(6, Stopped("for another"))
     assert [step for step in STEPS if schedule.is_saved(step)] == [4, 6, 8, 10]
     assert not schedule.is_validated(6)
-    schedule.leave(10)
+    schedule.leave(10, Stopped("for another"))
     assert schedule.leaves_at == 6, "at its last step a run ends as it is to end"
 
 

@@ -117,3 +117,48 @@ def test_the_time_left_is_told_by_a_step_of_this_attempt(make: Any) -> None:
     assert time_left(run, replace(step, metrics={})) is None
     few = replace(run, tokens=4000, spec=replace(run.spec, max_tokens=5000))
     assert time_left(few, step) == timedelta(seconds=30)
+
+
+@pytest.fixture
+def on_nodes(make: Any) -> Any:
+    """Wants three nodes of one accelerator, goes on with two, has been under way before."""
+
+    def make_run(id: str, **changes: Any) -> Run:
+        run = make(id)
+        resources = Resources(nodes=3, accelerators_per_node=1, min_nodes=2)
+        hyper = replace(run.spec.hyperparameters, batch_size=6, group_size=1, mini_batch_size=None)
+        spec = replace(run.spec, resources=resources, hyperparameters=hyper)
+        return replace(run, spec=spec, **{"attempt": 1, "step": 2, **changes})
+
+    return make_run
+
+
+def on(nodes: int, *runs: Run) -> Plan:
+    return plan(runs, "here", Room(9, [Node(99, 1)] * nodes))
+
+
+def test_a_run_that_lost_a_node_goes_on_with_fewer(on_nodes: Any) -> None:
+    again, new = on_nodes("a"), on_nodes("b", step=0)
+    assert (on(3, again).starts, on(3, again).nodes) == (("a",), {})
+    assert (on(2, again).starts, on(2, again).nodes) == (("a",), {"a": 2})
+    assert on(1, again).waits["a"].startswith("a larger cluster")
+    assert on(2, new).waits["b"].startswith("a larger cluster"), "one that has done no step waits for all of them"
+
+
+def test_fewer_nodes_are_no_reason_to_overtake(on_nodes: Any, make: Any) -> None:
+    busy = make("a", place="here")
+    assert on(3, busy, on_nodes("b")).waits["b"].startswith("3 nodes with 1 accelerator each: 2 of 3 are free")
+
+
+def test_it_has_as_many_nodes_as_share_its_batches(on_nodes: Any) -> None:
+    four = on_nodes("a")
+    wide = replace(four.spec.resources, nodes=5, min_nodes=3)
+    four = replace(four, spec=replace(four.spec, resources=wide))
+    assert on(4, four).nodes == {"a": 3}, "four ranks do not share a batch of six"
+
+
+def test_a_smaller_attempt_takes_what_it_has(on_nodes: Any, make: Any) -> None:
+    smaller = on_nodes("a").start(NOW, "here", 2)
+    assert smaller.nodes == 2
+    assert on(3, smaller, make("b")).starts == ("b",)
+    assert smaller.again(2, NOW).nodes == 0, "the next one asks for all of them again"

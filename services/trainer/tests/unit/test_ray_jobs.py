@@ -1,8 +1,9 @@
 """Ray's job API, as far as it is used: over HTTP against a stand-in that answers as Ray 2.60 does."""
 
 import json
+import time
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 from ratchet_kit.errors import Unavailable
 from trainer_service.adapters.ray_head import Cluster
 from trainer_service.adapters.ray_jobs import JobOptions, RayJobs, RemoteRay
-from trainer_service.domain.cluster.capacity import Node
+from trainer_service.domain.cluster.capacity import Demand, Node
 from trainer_service.domain.cluster.ports import JobState, JobStatus
 from trainer_service.domain.inputs.found import FetchedModel
 from trainer_service.domain.run.run import Run, RunId
@@ -26,8 +27,14 @@ def listed() -> dict[str, Any]:
     """As Ray 2.60 lists its nodes, without what nobody reads."""
     has = {"CPU": 16.0, "GPU": 8.0, "memory": 1e11, "node:10.0.0.1": 1.0}
     nodes = [
-        {"node_id": "a", "state": "ALIVE", "is_head_node": True, "resources_total": {"CPU": 4.0, "memory": 1e10}},
-        {"node_id": "b", "state": "ALIVE", "is_head_node": False, "resources_total": has},
+        {
+            "node_id": "a",
+            "node_ip": "10.0.0.0",
+            "state": "ALIVE",
+            "is_head_node": True,
+            "resources_total": {"CPU": 4.0, "memory": 1e10},
+        },
+        {"node_id": "b", "node_ip": "10.0.0.1", "state": "ALIVE", "is_head_node": False, "resources_total": has},
         {"node_id": "c", "state": "DEAD", "is_head_node": False, "resources_total": {}},
     ]
     return {"result": True, "msg": "", "data": {"result": {"total": 3, "result": nodes}}}
@@ -39,6 +46,7 @@ class RayApi:
     requests: list[httpx.Request] = field(default_factory=list)
     down: bool = False
     token: str = "secret"
+    groups: list[dict[str, Any]] = field(default_factory=list)
     nodes: httpx.Response = field(default_factory=lambda: httpx.Response(200, json=listed()))
 
     def answer(self, request: httpx.Request) -> httpx.Response:
@@ -49,9 +57,15 @@ class RayApi:
             return httpx.Response(401, text="Unauthorized: Missing authentication token")
         if request.url.path == "/api/v0/nodes":
             return self.nodes
+        if request.url.path == "/api/v0/placement_groups":
+            return httpx.Response(200, json={"data": {"result": {"result": self.groups}}})
+        if request.method == "GET" and request.url.path == "/api/jobs/":
+            return httpx.Response(200, json=[{"job_id": f"0{name[-1]}", "submission_id": name} for name in self.jobs])
         name = request.url.path.removeprefix("/api/jobs/").removesuffix("/stop")
         if request.method == "POST" and not name:
             body = json.loads(request.content)
+            if "demand" in body["entrypoint"]:
+                return httpx.Response(200, json={})
             self.jobs[body["submission_id"]] = {"status": "PENDING", "message": "", "driver_exit_code": None}
             return httpx.Response(200, json={"submission_id": body["submission_id"]})
         if name not in self.jobs:
@@ -161,10 +175,10 @@ async def test_a_job_that_said_why_it_ends_is_believed(ray: RayApi, jobs: RayJob
 
 
 async def test_a_cluster_has_what_its_living_nodes_have(ray: RayApi, jobs: RayJobs) -> None:
-    assert await jobs.nodes() == [Node(4, 0), Node(16, 8)]
+    assert await jobs.nodes() == [Node(4, 0, "a", "10.0.0.0"), Node(16, 8, "b", "10.0.0.1")]
     for answer in (httpx.Response(404, text="Not Found"), httpx.Response(200, json={"result": False, "data": None})):
         ray.nodes = answer
-        with pytest.raises(Unavailable, match="does not say which nodes it has"):
+        with pytest.raises(Unavailable, match="does not list its nodes"):
             await jobs.nodes()
 
 
@@ -205,3 +219,38 @@ async def test_verl_does_not_write_what_the_service_sends(ray: RayApi, jobs: Ray
     body = json.loads(next(one for one in ray.requests if one.method == "POST").content)
     job = JobConfig.from_env(body["runtime_env"]["env_vars"])
     assert job.spec.loggers == ("console", "tensorboard")
+
+
+async def test_ray_is_told_once_what_is_wanted(ray: RayApi, jobs: RayJobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    demand = Demand(2, 4, controllers=1, policies=1, memory_bytes=0)
+    await jobs.want([])
+    assert not ray.requests, "nothing was ever wanted"
+    await jobs.want([demand])
+    await jobs.want([demand])
+    (sent,) = [json.loads(one.content) for one in ray.requests]
+    bundles = [{"CPU": 4, "GPU": 4}] * 2 + [{"CPU": 1, "GPU": 0}]
+    assert sent["entrypoint"] == f"python -m trainer_service.verl.demand '{json.dumps(bundles)}'"
+    later = time.monotonic() + 200
+    monkeypatch.setattr("trainer_service.adapters.ray_jobs.time.monotonic", lambda: later)
+    await jobs.want([demand])
+    assert len(ray.requests) == 2, "a Ray that has started anew does not know it"
+    await jobs.want([])
+    await jobs.want([])
+    assert json.loads(ray.requests[-1].content)["metadata"] == {"wants": "[]"}
+    assert len(ray.requests) == 3
+
+
+async def test_each_node_has_its_runs(ray: RayApi, jobs: RayJobs, run: Run) -> None:
+    await jobs.submit(run, BASE)
+    bundles = [{"node_id": "b"}, {"node_id": "b"}, {"node_id": "gone"}]
+    strangers = {"creator_job_id": "09", "state": "CREATED", "bundles": [{"node_id": "a"}]}
+    pending = {"creator_job_id": "01", "state": "PENDING", "bundles": None}
+    ray.groups = [{"creator_job_id": "01", "state": "CREATED", "bundles": bundles}, strangers, pending]
+    found = await jobs.holders()
+    assert {node.address: list(runs) for node, runs in found.items()} == {"10.0.0.0": [], "10.0.0.1": ["run_1"]}
+
+
+async def test_an_attempt_of_fewer_nodes_is_a_job_of_fewer(ray: RayApi, jobs: RayJobs, run: Run) -> None:
+    await jobs.submit(replace(run, nodes=3), BASE)
+    job = JobConfig.from_env(json.loads(ray.requests[-1].content)["runtime_env"]["env_vars"])
+    assert job.spec.resources.nodes == 3

@@ -10,10 +10,10 @@ import pytest
 
 from ratchet_kit.errors import FailedPrecondition
 from ratchet_kit.work import Priority
-from trainer_service.domain.cluster.capacity import Node
+from trainer_service.domain.cluster.capacity import Demand, Node
 from trainer_service.domain.cluster.ports import JobState
 from trainer_service.domain.cluster.scheduler import Sharing
-from trainer_service.domain.run.run import Run, State, Step
+from trainer_service.domain.run.run import Phase, Run, State, Step
 from trainer_service.domain.spec.spec import Resources
 from trainer_service.main import Service, provision
 from trainer_service.settings import Settings
@@ -170,7 +170,7 @@ async def test_a_job_that_finds_no_room_costs_nothing(trainer: Any, make: Any) -
         await submitted(trainer, run, 6)
     now = await trainer.store.get(run.id)
     assert (now.state, now.futile_attempts) == (State.STARTING, 1)
-    assert now.notices[-1].message == "attempt 5 found no room on the cluster for its ranks"
+    assert now.notices[-1].message == "attempt 5: no room on the cluster for its ranks"
 
 
 async def test_a_run_that_has_trained_leaves_its_room(trainer: Any, make: Any) -> None:
@@ -186,3 +186,29 @@ async def test_a_run_that_has_trained_leaves_its_room(trainer: Any, make: Any) -
         async with driving(trainer, second.id):
             await submitted(trainer, second, 1)
     assert (await trainer.jobs.status(first.id, 1)).state is JobState.ENDED
+
+
+async def test_a_cluster_hears_what_is_wanted_of_it_while_runs_wait(trainer: Any, make: Any) -> None:
+    trainer.jobs.has = []
+    high, low, last = await make("r1", "high"), await make("r2", "low"), await make("r3", "low")
+    async with sharing(trainer, runs=2) as service:
+        await service.scheduler.look()
+        wanted = [Demand.of(run) for run in (high, low)]
+        assert list(trainer.jobs.wanted) == wanted, "of as many as may be under way, in their turn"
+        overview = await service.scheduler.cluster()
+        assert [run.id for run in overview.waiting] == [high.id, low.id, last.id]
+        assert overview.waiting[0].waits_for.startswith("a larger cluster")
+        trainer.jobs.has = [Node(cpus=32, accelerators=1)]
+        async with driving(trainer, high.id):
+            await submitted(trainer, high, 1)
+            for run in (low, last):
+                await trainer.runs.cancel(run.id)
+            await service.scheduler.look()
+            assert list(trainer.jobs.wanted) == wanted[:1], "its ranks are not placed yet"
+            await trainer.reports.started(high.id, 1)
+            await service.scheduler.look()
+            assert list(trainer.jobs.wanted) == wanted[:1], "nor while it looks for room"
+            await trainer.reports.phase(high.id, 1, Phase.GENERATING)
+            await service.scheduler.look()
+            assert list(trainer.jobs.wanted) == []
+            assert list((await service.scheduler.cluster()).holders.values()) == [(high.id,)]

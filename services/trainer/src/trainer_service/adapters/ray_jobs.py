@@ -9,6 +9,7 @@ import contextlib
 import json
 import shlex
 import signal
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -20,20 +21,25 @@ import httpx
 from ratchet_kit.disk_errors import disk_errors
 from ratchet_kit.errors import Unavailable
 from ratchet_kit.files import last_line, tail
+from ratchet_kit.logs import get_logger
 from ratchet_kit.tool_servers import ToolServer
 from ratchet_kit.usage import Prices, total
 from trainer_service.adapters.ray_head import Cluster
-from trainer_service.domain.cluster.capacity import Node
+from trainer_service.domain.cluster.capacity import Demand, Node
 from trainer_service.domain.cluster.ports import JobState, JobStatus
 from trainer_service.domain.inputs.found import FetchedModel
 from trainer_service.domain.run.run import Run, RunId
 from trainer_service.job.run.config import NO_ROOM, OUT_OF_MEMORY, Dtype, JobConfig
+
+log = get_logger(__name__)
 
 _ENDED = {"SUCCEEDED", "FAILED", "STOPPED"}
 _STOP_POLL = 0.5
 _LOST = '"event": "job.lost"'
 _LAST_LINES = 40
 _REASON = 500
+_AGAIN = 120.0
+"""Before Ray is told again what it knows, in seconds."""
 
 
 class Ray(Protocol):
@@ -108,6 +114,8 @@ class RayJobs:
         self._ray = ray
         self._options = options
         self._http = httpx.AsyncClient(timeout=30, transport=transport)
+        self._wanted: list[dict[str, int]] = []
+        self._wanted_at = 0.0
 
     async def close(self) -> None:
         await self._http.aclose()
@@ -120,13 +128,61 @@ class RayJobs:
         if (known := self._ray.nodes()) is not None:
             return known
         cluster = await self._ray.ensure()
-        reply = await self._call(cluster, "GET", "/api/v0/nodes?detail=true&limit=10000")
+        return await self._nodes(cluster)
+
+    async def _nodes(self, cluster: Cluster) -> list[Node]:
+        found = []
+        for node in await self._listed(cluster, "nodes"):
+            if node["state"] == "ALIVE":
+                has = node.get("resources_total") or {}
+                counts = float(has.get("CPU", 0)), float(has.get("GPU", 0))
+                found.append(Node(*counts, node["node_id"], node["node_ip"]))
+        return found
+
+    async def holders(self) -> Mapping[Node, Sequence[RunId]]:
+        if (known := self._ray.nodes()) is not None:
+            return dict.fromkeys(known, ())
+        cluster = await self._ray.ensure()
+        reply = await self._call(cluster, "GET", "/api/jobs/")
+        jobs = {job["job_id"]: job["submission_id"] or "" for job in reply.json()} if reply.is_success else {}
+        found: dict[Node, set[str]] = {node: set() for node in await self._nodes(cluster)}
+        by_id = {node.id: of for node, of in found.items()}
+        for group in await self._listed(cluster, "placement_groups"):
+            name = jobs.get(group["creator_job_id"], "")
+            for bundle in group["bundles"] or ():
+                if group["state"] != "REMOVED" and name and bundle["node_id"] in by_id:
+                    by_id[bundle["node_id"]].add(name.rpartition("-")[0])
+        return {node: [RunId(id) for id in sorted(ids)] for node, ids in found.items()}
+
+    async def want(self, demands: Sequence[Demand]) -> None:
+        """By a small job, since Ray takes it from within alone; again after some minutes, as a Ray that was started
+        anew has forgotten it."""
+        if self._ray.nodes() is not None:  # it does not grow
+            return
+        bundles = [{"CPU": one.cpus, "GPU": one.accelerators} for demand in demands for one in demand.bundles]
+        now = time.monotonic()
+        if bundles == self._wanted and (not bundles or now - self._wanted_at < _AGAIN):
+            return
+        cluster = await self._ray.ensure()
+        wanted = json.dumps(bundles)
+        body = {
+            "entrypoint": shlex.join([self._options.python, "-m", "trainer_service.verl.demand", wanted]),
+            "metadata": {"wants": wanted},
+        }
+        reply = await self._call(cluster, "POST", "/api/jobs/", json=body)
+        if reply.is_error:
+            raise Unavailable(f"Ray does not take what is wanted of it: {_first_line(reply.text)}")
+        log.info("cluster.wanted", runs=len(demands), bundles=wanted)
+        self._wanted, self._wanted_at = bundles, now
+
+    async def _listed(self, cluster: Cluster, what: str) -> Sequence[Mapping[str, Any]]:
+        """All of one kind of Ray's state API. Raises Unavailable."""
+        reply = await self._call(cluster, "GET", f"/api/v0/{what}?detail=true&limit=10000")
         try:
-            listed = reply.raise_for_status().json()["data"]["result"]["result"]
-            alive = [node.get("resources_total") or {} for node in listed if node["state"] == "ALIVE"]
+            listed: Sequence[Mapping[str, Any]] = reply.raise_for_status().json()["data"]["result"]["result"]
         except (httpx.HTTPStatusError, ValueError, KeyError, TypeError) as error:
-            raise Unavailable(f"Ray does not say which nodes it has: {_first_line(reply.text)}") from error
-        return [Node(float(has.get("CPU", 0)), float(has.get("GPU", 0))) for has in alive]
+            raise Unavailable(f"Ray does not list its {what}: {_first_line(reply.text)}") from error
+        return listed
 
     async def submit(self, run: Run, base: FetchedModel, reward_model: FetchedModel | None = None) -> None:
         cluster = await self._ray.ensure()
@@ -208,8 +264,12 @@ class RayJobs:
         return JobConfig(
             run_id=run.id,
             attempt=run.attempt,
-            # What this service sends to trackers, verl need not write.
-            spec=replace(run.spec, loggers=tuple(name for name in run.spec.loggers if not run.track(name))),
+            spec=replace(
+                run.spec,
+                # What this service sends to trackers, verl need not write.
+                loggers=tuple(name for name in run.spec.loggers if not run.track(name)),
+                resources=replace(run.spec.resources, nodes=run.nodes or run.spec.resources.nodes),
+            ),
             base_path=str(base.path),
             base_uri=base.uri,
             reward_model_path=str(reward_model.path) if reward_model else "",

@@ -52,6 +52,7 @@ runs = Table(
     Column("drawn_step", Integer, nullable=False),
     Column("usages", Text, nullable=False, server_default="[]"),
     Column("waits_for", Text, nullable=False, server_default=""),
+    Column("nodes", Integer, nullable=False, server_default="0"),
     Index("ix_trainer_runs_state", "state", "id"),
     Index("ix_trainer_runs_base_model", "base_model", "id"),
     Index("ix_trainer_runs_output_model", "output_model", "id"),

@@ -23,7 +23,7 @@ from trainer_service.job.run.background import Background
 from trainer_service.job.run.checkpoints import Checkpoints, Export
 from trainer_service.job.run.config import JobConfig
 from trainer_service.job.run.record import Record
-from trainer_service.job.run.report import Preempted, Reporter
+from trainer_service.job.run.report import NodeEnds, Preempted, Reporter
 from trainer_service.job.run.schedule import Schedule
 from trainer_service.job.samples.folders import FolderPlayer
 from trainer_service.job.usage import UsageMeter
@@ -51,6 +51,8 @@ class Session:
     """None: all tests of a problem are rewarded."""
     folders: FolderPlayer | None = None
     """None: its problems are no task folders."""
+    ending_node: Callable[[], str] = str
+    """The node of this job that is about to end; empty while none is."""
 
     @property
     def record(self) -> Record:
@@ -87,14 +89,17 @@ class Session:
     def is_saved(self, step: int) -> bool:
         """Asked once for each step, when it could be saved: a job that is to make room saves its last one."""
         if self.reporter.preempted:
-            self.schedule.leave(step)
+            self.schedule.leave(step, Preempted(f"step {step} is saved, and a run of higher priority gets the room"))
+        elif node := self.ending_node():
+            self.schedule.leave(step, NodeEnds(f"node {node} is about to end: step {step} is saved"))
         return self.schedule.is_saved(step)
 
     def end_step(self, step: int) -> None:
-        """The step is reported, and kept where it was saved. Raises Preempted where the job is to end with it."""
+        """The step is reported, and kept where it was saved. Raises Preempted or NodeEnds where the job is to end with
+        it."""
         self.usage.note()  # after the last step, ranks end without another word
-        if step == self.schedule.leaves_at:
-            raise Preempted(f"step {step} is saved, and a run of higher priority gets the room")
+        if step == self.schedule.leaves_at and self.schedule.leaves_for:
+            raise self.schedule.leaves_for
 
     def keep(
         self, step: int, model: Path, policy_id: str, score: float | None, interval: Estimate | None = None

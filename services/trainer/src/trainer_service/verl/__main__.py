@@ -2,8 +2,8 @@
 
 Exit status: 0 when the run has all its steps, was cancelled or taken over, or makes room for another; 1 when it failed
 for a reason that every attempt would meet, after a report of it to the service; 77 (OUT_OF_MEMORY) when memory was too
-little, 76 (NO_ROOM) when the cluster was; 75 (EX_TEMPFAIL) for any other: a process or a service that was lost, a full
-disk. Where it has reported no end, the service starts the next attempt.
+little, 76 (NO_ROOM) when the cluster was, or a machine of the job is about to end; 75 (EX_TEMPFAIL) for any other: a
+process or a service that was lost, a full disk. Where it has reported no end, the service starts the next attempt.
 """
 
 import asyncio
@@ -96,7 +96,7 @@ def main() -> int:
             failure = engine.failure_of(error)
             if memory_was_short := engine.ran_out_of_memory(error):
                 failure = replace(failure, message=f"out of memory: {failure.message}")
-            if engine.found_no_room(error):
+            if engine.is_without_room(error):
                 log.error("job.lost", reason=failure.message)
                 return NO_ROOM
             passes = memory_was_short or engine.lost_a_node()
@@ -182,6 +182,7 @@ async def _open(
         datasets=datasets,
         usage=usage,
         second_hand=SecondHand(code, unrewarded) if unrewarded else None,
+        ending_node=engine.ending_node,
         folders=_folders(job, job.spec.environment, workspaces) if job.spec.environment and on_folders else None,
     )
 

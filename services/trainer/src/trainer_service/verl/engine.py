@@ -11,9 +11,11 @@ import ray
 from ray.exceptions import ActorDiedError, RayError, RayTaskError
 
 from ratchet_kit.errors import Failure, RatchetError
+from ratchet_kit.logs import get_logger
 from ratchet_kit.permanent import is_permanent
 from trainer_service.domain.run.run import Phase
 from trainer_service.job.run.config import JobConfig
+from trainer_service.job.run.report import NodeEnds
 from trainer_service.job.session import Session
 from trainer_service.verl import runtime
 from trainer_service.verl.environment import environment
@@ -21,6 +23,8 @@ from trainer_service.verl.out_of_memory import KernelKills, ran_out
 
 if TYPE_CHECKING:
     from trainer_service.verl.reward_model import RewardModel
+
+log = get_logger(__name__)
 
 _nodes: frozenset[str] = frozenset()
 _kernel = KernelKills()  # from the start of the job
@@ -109,8 +113,18 @@ def reward_model(job: JobConfig) -> "RewardModel | None":
     return RewardModel(job)
 
 
-def found_no_room(error: BaseException) -> bool:
-    return isinstance(error, runtime.NoRoom)
+def ending_node() -> str:
+    """The machine of this job that is about to end; empty while none is. Where Ray does not say, none is."""
+    try:
+        return runtime.ending_node()
+    except Exception:
+        log.warning("nodes.not_seen", exc_info=True)
+        return ""
+
+
+def is_without_room(error: BaseException) -> bool:
+    """True if the cluster has no room for the ranks, or a machine is about to end. Costs the run no attempt."""
+    return isinstance(error, runtime.NoRoom | NodeEnds)
 
 
 def is_final(error: BaseException, has_stepped: bool = False) -> bool:

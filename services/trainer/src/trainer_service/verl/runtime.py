@@ -56,6 +56,7 @@ def connect(job: JobConfig) -> None:
         return
     ray_start.wait_longer()
     ray.init(
+        address="local",  # else one that somebody started on this machine is joined
         num_cpus=ranks + CONTROLLER_CPUS,
         num_gpus=ranks,
         include_dashboard=False,
@@ -68,6 +69,19 @@ def connect(job: JobConfig) -> None:
 def alive() -> frozenset[str]:
     """The ids of the cluster's nodes."""
     return frozenset(node["NodeID"] for node in ray.nodes() if node["Alive"])
+
+
+def ending_node() -> str:
+    """The address of a machine with this job's driver or actors that Ray drains: a spot node that was told to end, say
+    (`ray drain-node`). Empty: none."""
+    ending = state.state.get_draining_nodes()
+    if not ending:
+        return ""
+    context = ray.get_runtime_context()
+    actors = state.actors(job_id=ray.JobID.from_hex(context.get_job_id()), actor_state_name="ALIVE").values()
+    ours = {actor["Address"]["NodeID"] for actor in actors} | {context.get_node_id()}
+    addresses = {node["NodeID"]: node["NodeManagerAddress"] for node in ray.nodes()}
+    return next((addresses.get(id, id) for id in sorted(ending) if id in ours), "")
 
 
 def wait_for_room(job: JobConfig) -> None:

@@ -10,6 +10,7 @@ from trainer_service.domain.create.validation import notices
 from trainer_service.domain.inputs.found import Found, FoundSet
 from trainer_service.domain.spec.algorithms import ALGORITHMS
 from trainer_service.domain.spec.hyperparameters import Hyperparameters
+from trainer_service.domain.spec.limits import Limits
 from trainer_service.domain.spec.spec import ProblemSetRef, Resources
 
 from .faults import FOUND, LIMITS, named
@@ -64,6 +65,22 @@ def found_sets(problems: int, validation: ProblemSetRef, validation_size: int) -
 def test_a_hyperparameter_at_fault_is_named(hyperparameters: Hyperparameters, field: str, make_spec: Any) -> None:
     spec = make_spec(hyperparameters=hyperparameters, resources=Resources(accelerators_per_node=2))
     assert set(named(spec)) == {f"spec.hyperparameters.{field}"}
+
+
+@pytest.mark.parametrize(
+    ("resources", "fields"),
+    [
+        (Resources(nodes=4, min_nodes=1), set()),
+        (Resources(nodes=4, min_nodes=4), set()),
+        (Resources(nodes=4, min_nodes=3), {"resources.min_nodes"}),  # eight sequences for three ranks
+        (Resources(nodes=2, min_nodes=3), {"resources.min_nodes"}),
+        (Resources(nodes=2, min_nodes=0), {"resources.min_nodes"}),
+    ],
+)
+def test_the_fewest_nodes_share_its_batches(resources: Resources, fields: set[str], make_spec: Any) -> None:
+    hyperparameters = Hyperparameters(batch_size=2, group_size=4)
+    faults = named(make_spec(hyperparameters=hyperparameters, resources=resources), Limits(accelerators=None))
+    assert set(faults) == {f"spec.{field}" for field in fields}
 
 
 @pytest.mark.parametrize("algorithm", [name for name, row in ALGORITHMS.items() if row.is_online])

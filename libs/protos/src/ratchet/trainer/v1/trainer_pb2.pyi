@@ -181,6 +181,7 @@ class Resources(_message.Message):
     ACCELERATORS_PER_NODE_FIELD_NUMBER: _builtins.int
     DEVICE_FIELD_NUMBER: _builtins.int
     ENGINES_FIELD_NUMBER: _builtins.int
+    MIN_NODES_FIELD_NUMBER: _builtins.int
     nodes: _builtins.int
     """Absent means 1."""
     accelerators_per_node: _builtins.int
@@ -190,6 +191,10 @@ class Resources(_message.Message):
     """RL: nodes of the rollout service that generate for the run, each with the policy's weights. The run waits until as
     many nodes have a place for it. Absent means 1.
     """
+    min_nodes: _builtins.int
+    """Fewest nodes with which the next attempt goes on where the cluster has lost others. Absent: it waits for all. The
+    batches must divide by the ranks of as many nodes.
+    """
     def __init__(
         self,
         *,
@@ -197,21 +202,26 @@ class Resources(_message.Message):
         accelerators_per_node: _builtins.int | None = ...,
         device: Global___Device.ValueType = ...,
         engines: _builtins.int | None = ...,
+        min_nodes: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_accelerators_per_node", b"_accelerators_per_node", "_engines", b"_engines", "_nodes", b"_nodes", "accelerators_per_node", b"accelerators_per_node", "engines", b"engines", "nodes", b"nodes"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_accelerators_per_node", b"_accelerators_per_node", "_engines", b"_engines", "_min_nodes", b"_min_nodes", "_nodes", b"_nodes", "accelerators_per_node", b"accelerators_per_node", "engines", b"engines", "min_nodes", b"min_nodes", "nodes", b"nodes"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_accelerators_per_node", b"_accelerators_per_node", "_engines", b"_engines", "_nodes", b"_nodes", "accelerators_per_node", b"accelerators_per_node", "device", b"device", "engines", b"engines", "nodes", b"nodes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_accelerators_per_node", b"_accelerators_per_node", "_engines", b"_engines", "_min_nodes", b"_min_nodes", "_nodes", b"_nodes", "accelerators_per_node", b"accelerators_per_node", "device", b"device", "engines", b"engines", "min_nodes", b"min_nodes", "nodes", b"nodes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__accelerators_per_node: _TypeAlias = _typing.Literal["accelerators_per_node"]  # noqa: Y015
     _WhichOneofArgType__accelerators_per_node: _TypeAlias = _typing.Literal["_accelerators_per_node", b"_accelerators_per_node"]  # noqa: Y015
     _WhichOneofReturnType__engines: _TypeAlias = _typing.Literal["engines"]  # noqa: Y015
     _WhichOneofArgType__engines: _TypeAlias = _typing.Literal["_engines", b"_engines"]  # noqa: Y015
+    _WhichOneofReturnType__min_nodes: _TypeAlias = _typing.Literal["min_nodes"]  # noqa: Y015
+    _WhichOneofArgType__min_nodes: _TypeAlias = _typing.Literal["_min_nodes", b"_min_nodes"]  # noqa: Y015
     _WhichOneofReturnType__nodes: _TypeAlias = _typing.Literal["nodes"]  # noqa: Y015
     _WhichOneofArgType__nodes: _TypeAlias = _typing.Literal["_nodes", b"_nodes"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__accelerators_per_node) -> _WhichOneofReturnType__accelerators_per_node | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__engines) -> _WhichOneofReturnType__engines | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__min_nodes) -> _WhichOneofReturnType__min_nodes | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__nodes) -> _WhichOneofReturnType__nodes | None: ...
 
@@ -1402,6 +1412,7 @@ class Run(_message.Message):
     PREEMPTIONS_FIELD_NUMBER: _builtins.int
     DRAWN_FIELD_NUMBER: _builtins.int
     USAGE_FIELD_NUMBER: _builtins.int
+    NODES_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     state: Global___Run.State.ValueType
     step: _builtins.int
@@ -1434,6 +1445,8 @@ class Run(_message.Message):
     """
     preemptions: _builtins.int
     """Number of times it made room for another run."""
+    nodes: _builtins.int
+    """Nodes of the present attempt, where they are fewer than the spec's."""
     @_builtins.property
     def spec(self) -> Global___RunSpec:
         """The spec, with defaults filled in."""
@@ -1500,14 +1513,149 @@ class Run(_message.Message):
         preemptions: _builtins.int = ...,
         drawn: _abc.Iterable[Global___DrawnProblems] | None = ...,
         usage: _usage_pb2.Usage | None = ...,
+        nodes: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["best_checkpoint", b"best_checkpoint", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "forecast", b"forecast", "phase_time", b"phase_time", "spec", b"spec", "start_time", b"start_time", "usage", b"usage", "version", b"version"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_nodes", b"_nodes", "best_checkpoint", b"best_checkpoint", "create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "forecast", b"forecast", "nodes", b"nodes", "phase_time", b"phase_time", "spec", b"spec", "start_time", b"start_time", "usage", b"usage", "version", b"version"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "attempt", b"attempt", "best_checkpoint", b"best_checkpoint", "cancel_actor", b"cancel_actor", "create_time", b"create_time", "drawn", b"drawn", "end_time", b"end_time", "failure", b"failure", "forecast", b"forecast", "id", b"id", "notices", b"notices", "out_of_memory", b"out_of_memory", "phase", b"phase", "phase_time", b"phase_time", "platform_faults", b"platform_faults", "preempted_by", b"preempted_by", "preemptions", b"preemptions", "resume_actor", b"resume_actor", "resumes", b"resumes", "spec", b"spec", "start_time", b"start_time", "state", b"state", "step", b"step", "tokens", b"tokens", "usage", b"usage", "version", b"version", "waits_for", b"waits_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_nodes", b"_nodes", "actor", b"actor", "attempt", b"attempt", "best_checkpoint", b"best_checkpoint", "cancel_actor", b"cancel_actor", "create_time", b"create_time", "drawn", b"drawn", "end_time", b"end_time", "failure", b"failure", "forecast", b"forecast", "id", b"id", "nodes", b"nodes", "notices", b"notices", "out_of_memory", b"out_of_memory", "phase", b"phase", "phase_time", b"phase_time", "platform_faults", b"platform_faults", "preempted_by", b"preempted_by", "preemptions", b"preemptions", "resume_actor", b"resume_actor", "resumes", b"resumes", "spec", b"spec", "start_time", b"start_time", "state", b"state", "step", b"step", "tokens", b"tokens", "usage", b"usage", "version", b"version", "waits_for", b"waits_for"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__nodes: _TypeAlias = _typing.Literal["nodes"]  # noqa: Y015
+    _WhichOneofArgType__nodes: _TypeAlias = _typing.Literal["_nodes", b"_nodes"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__nodes) -> _WhichOneofReturnType__nodes | None: ...
+
+Global___Run: _TypeAlias = Run  # noqa: Y015
+
+@_typing.final
+class GetClusterRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___Run: _TypeAlias = Run  # noqa: Y015
+Global___GetClusterRequest: _TypeAlias = GetClusterRequest  # noqa: Y015
+
+@_typing.final
+class GetClusterResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CLUSTER_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def cluster(self) -> Global___Cluster: ...
+    def __init__(
+        self,
+        *,
+        cluster: Global___Cluster | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetClusterResponse: _TypeAlias = GetClusterResponse  # noqa: Y015
+
+@_typing.final
+class Cluster(_message.Message):
+    """A Ray cluster, and the runs of this platform on it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class Machine(_message.Message):
+        """A machine that is alive."""
+
+        DESCRIPTOR: _descriptor.Descriptor
+
+        ID_FIELD_NUMBER: _builtins.int
+        ADDRESS_FIELD_NUMBER: _builtins.int
+        CPUS_FIELD_NUMBER: _builtins.int
+        ACCELERATORS_FIELD_NUMBER: _builtins.int
+        RUN_IDS_FIELD_NUMBER: _builtins.int
+        id: _builtins.str
+        """Empty, as address is, of the service's own Ray."""
+        address: _builtins.str
+        cpus: _builtins.float
+        accelerators: _builtins.float
+        """Accelerators that Ray counts, taken or not; on CPU, places for ranks."""
+        @_builtins.property
+        def run_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+            """Runs with a rank on it."""
+
+        def __init__(
+            self,
+            *,
+            id: _builtins.str = ...,
+            address: _builtins.str = ...,
+            cpus: _builtins.float = ...,
+            accelerators: _builtins.float = ...,
+            run_ids: _abc.Iterable[_builtins.str] | None = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["accelerators", b"accelerators", "address", b"address", "cpus", b"cpus", "id", b"id", "run_ids", b"run_ids"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class Waiting(_message.Message):
+        """A QUEUED run."""
+
+        DESCRIPTOR: _descriptor.Descriptor
+
+        RUN_ID_FIELD_NUMBER: _builtins.int
+        WAITS_FOR_FIELD_NUMBER: _builtins.int
+        NODES_FIELD_NUMBER: _builtins.int
+        ACCELERATORS_PER_NODE_FIELD_NUMBER: _builtins.int
+        run_id: _builtins.str
+        waits_for: _builtins.str
+        """As Run.waits_for."""
+        nodes: _builtins.int
+        accelerators_per_node: _builtins.int
+        def __init__(
+            self,
+            *,
+            run_id: _builtins.str = ...,
+            waits_for: _builtins.str = ...,
+            nodes: _builtins.int = ...,
+            accelerators_per_node: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["accelerators_per_node", b"accelerators_per_node", "nodes", b"nodes", "run_id", b"run_id", "waits_for", b"waits_for"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    MACHINES_FIELD_NUMBER: _builtins.int
+    WAITING_FIELD_NUMBER: _builtins.int
+    PLACE_FIELD_NUMBER: _builtins.int
+    place: _builtins.str
+    """URL of Ray's dashboard, or the name of the service whose own Ray it is."""
+    @_builtins.property
+    def machines(self) -> _containers.RepeatedCompositeFieldContainer[Global___Cluster.Machine]: ...
+    @_builtins.property
+    def waiting(self) -> _containers.RepeatedCompositeFieldContainer[Global___Cluster.Waiting]:
+        """In their turn."""
+
+    def __init__(
+        self,
+        *,
+        machines: _abc.Iterable[Global___Cluster.Machine] | None = ...,
+        waiting: _abc.Iterable[Global___Cluster.Waiting] | None = ...,
+        place: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["machines", b"machines", "place", b"place", "waiting", b"waiting"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Cluster: _TypeAlias = Cluster  # noqa: Y015
 
 @_typing.final
 class DrawnProblems(_message.Message):

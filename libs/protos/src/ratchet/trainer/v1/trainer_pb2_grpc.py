@@ -105,6 +105,11 @@ class TrainerServiceStub(object):
                 request_serializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ReadRunFileRequest.SerializeToString,
                 response_deserializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ReadRunFileResponse.FromString,
                 _registered_method=True)
+        self.GetCluster = channel.unary_unary(
+                '/ratchet.trainer.v1.TrainerService/GetCluster',
+                request_serializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.GetClusterRequest.SerializeToString,
+                response_deserializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.GetClusterResponse.FromString,
+                _registered_method=True)
 
 
 class TrainerServiceServicer(object):
@@ -214,6 +219,13 @@ class TrainerServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetCluster(self, request, context):
+        """The machines that train, which runs are on them, and which wait. UNAVAILABLE while Ray cannot be reached.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_TrainerServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -286,6 +298,11 @@ def add_TrainerServiceServicer_to_server(servicer, server):
                     servicer.ReadRunFile,
                     request_deserializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ReadRunFileRequest.FromString,
                     response_serializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ReadRunFileResponse.SerializeToString,
+            ),
+            'GetCluster': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetCluster,
+                    request_deserializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.GetClusterRequest.FromString,
+                    response_serializer=ratchet_dot_trainer_dot_v1_dot_trainer__pb2.GetClusterResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -667,6 +684,33 @@ class TrainerService(object):
             '/ratchet.trainer.v1.TrainerService/ReadRunFile',
             ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ReadRunFileRequest.SerializeToString,
             ratchet_dot_trainer_dot_v1_dot_trainer__pb2.ReadRunFileResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetCluster(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ratchet.trainer.v1.TrainerService/GetCluster',
+            ratchet_dot_trainer_dot_v1_dot_trainer__pb2.GetClusterRequest.SerializeToString,
+            ratchet_dot_trainer_dot_v1_dot_trainer__pb2.GetClusterResponse.FromString,
             options,
             channel_credentials,
             insecure,

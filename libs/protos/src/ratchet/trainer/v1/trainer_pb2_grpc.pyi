@@ -70,6 +70,8 @@ class TrainerServiceStub:
     """Files on record for a run, by name: verl's config of each attempt, traces of profiled steps. NOT_FOUND."""
     ReadRunFile: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.ReadRunFileRequest, _trainer_pb2.ReadRunFileResponse]
     """A part of a file on record. NOT_FOUND."""
+    GetCluster: _grpc.UnaryUnaryMultiCallable[_trainer_pb2.GetClusterRequest, _trainer_pb2.GetClusterResponse]
+    """The machines that train, which runs are on them, and which wait. UNAVAILABLE while Ray cannot be reached."""
 
 @_typing.type_check_only
 class TrainerServiceAsyncStub(TrainerServiceStub):
@@ -113,6 +115,8 @@ class TrainerServiceAsyncStub(TrainerServiceStub):
     """Files on record for a run, by name: verl's config of each attempt, traces of profiled steps. NOT_FOUND."""
     ReadRunFile: _aio.UnaryUnaryMultiCallable[_trainer_pb2.ReadRunFileRequest, _trainer_pb2.ReadRunFileResponse]  # type: ignore[assignment]
     """A part of a file on record. NOT_FOUND."""
+    GetCluster: _aio.UnaryUnaryMultiCallable[_trainer_pb2.GetClusterRequest, _trainer_pb2.GetClusterResponse]  # type: ignore[assignment]
+    """The machines that train, which runs are on them, and which wait. UNAVAILABLE while Ray cannot be reached."""
 
 class TrainerServiceServicer(metaclass=_abc_1.ABCMeta):
     """Training runs: create, follow, cancel, resume."""
@@ -237,5 +241,13 @@ class TrainerServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_trainer_pb2.ReadRunFileResponse, _abc.Awaitable[_trainer_pb2.ReadRunFileResponse]]:
         """A part of a file on record. NOT_FOUND."""
+
+    @_abc_1.abstractmethod
+    def GetCluster(
+        self,
+        request: _trainer_pb2.GetClusterRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_trainer_pb2.GetClusterResponse, _abc.Awaitable[_trainer_pb2.GetClusterResponse]]:
+        """The machines that train, which runs are on them, and which wait. UNAVAILABLE while Ray cannot be reached."""
 
 def add_TrainerServiceServicer_to_server(servicer: TrainerServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

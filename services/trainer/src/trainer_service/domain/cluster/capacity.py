@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from trainer_service.domain.run.run import Run
 from trainer_service.domain.spec.algorithms import ALGORITHMS
@@ -18,6 +19,15 @@ class Node:
 
     cpus: float
     accelerators: float
+    id: str = ""
+    address: str = ""
+
+
+class Bundle(NamedTuple):
+    """Taken of one machine together."""
+
+    cpus: int
+    accelerators: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +49,7 @@ class Demand:
         resources, algorithm = run.spec.resources, ALGORITHMS[run.spec.algorithm]
         generates = not algorithm.takes_examples and not algorithm.takes_pairs
         return cls(
-            nodes=resources.nodes or 1,
+            nodes=run.nodes or resources.nodes or 1,
             accelerators_per_node=resources.ranks_per_node,
             controllers=_CONTROLLERS if generates else 1,
             policies=(resources.engines or 1)
@@ -51,6 +61,12 @@ class Demand:
     @property
     def accelerators(self) -> int:
         return self.nodes * self.accelerators_per_node
+
+    @property
+    def bundles(self) -> Sequence[Bundle]:
+        """Parts that have to be on one machine each: the ranks of each node, and each controller."""
+        ranks = Bundle(self.accelerators_per_node, self.accelerators_per_node)
+        return [ranks] * self.nodes + [Bundle(1, 0)] * self.controllers
 
     def __str__(self) -> str:
         if self.nodes > 1:

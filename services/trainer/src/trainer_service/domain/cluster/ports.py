@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from trainer_service.domain.cluster.capacity import Node
+from trainer_service.domain.cluster.capacity import Demand, Node
 from trainer_service.domain.inputs.found import FetchedModel
 from trainer_service.domain.run.run import Run, RunId
 
@@ -27,7 +27,7 @@ class JobStatus:
     """The reason that it ended, as far as that is known."""
     out_of_memory: bool = False
     no_room: bool = False
-    """The cluster had no room for its ranks after all: others took it, or a node was lost."""
+    """The cluster had no room for its ranks after all: others took it, a node was lost, or is about to end."""
 
 
 class JobRunner(Protocol):
@@ -40,6 +40,16 @@ class JobRunner(Protocol):
 
     async def nodes(self) -> Sequence[Node]:
         """What it has for jobs. Raises Unavailable when the cluster cannot be reached."""
+        ...
+
+    async def holders(self) -> Mapping[Node, Sequence[RunId]]:
+        """By each node that is there now, the runs with a rank on it, as far as it is known of several nodes. Raises
+        Unavailable."""
+        ...
+
+    async def want(self, demands: Sequence[Demand]) -> None:
+        """Tells a cluster that grows and shrinks by itself for which runs it is to have room at the same time. Empty:
+        no more than is taken. Raises Unavailable."""
         ...
 
     async def submit(self, run: Run, base: FetchedModel, reward_model: FetchedModel | None = None) -> None:

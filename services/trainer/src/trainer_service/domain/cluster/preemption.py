@@ -7,7 +7,7 @@ further, and has some time to go.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from itertools import combinations
 
@@ -25,6 +25,8 @@ class Plan:
 
     starts: tuple[RunId, ...] = ()
     """QUEUED runs that there is room for."""
+    nodes: Mapping[RunId, int] = field(default_factory=dict)
+    """Machines of those for which the cluster has become too small."""
     head: Run | None = None
     """The first that there is no room for."""
     preempted: Mapping[RunId, RunId] = field(default_factory=dict)
@@ -67,11 +69,12 @@ def plan(runs: Sequence[Run], place: str, room: Room, spare: Collection[RunId] =
     here = at(place, runs)
     taken = [Demand.of(run) for run in here]
     starts: list[RunId] = []
+    nodes: dict[RunId, int] = {}
     waits: dict[RunId, str] = {}
     head: Run | None = None
     preempted: dict[RunId, RunId] = {}
-    for run in sorted((run for run in runs if run.state is State.QUEUED), key=_turn):
-        demand = Demand.of(run)
+    for run in sorted((run for run in runs if run.state is State.QUEUED), key=turn):
+        demand = _demand(run, room)
         if small := room.is_too_small_for(demand):
             waits[run.id] = f"a larger cluster, or a node to come back: it needs {small}"
         elif head is not None:
@@ -86,10 +89,23 @@ def plan(runs: Sequence[Run], place: str, room: Room, spare: Collection[RunId] =
         else:
             starts.append(run.id)
             taken.append(demand)
-    return Plan(tuple(starts), head, preempted, waits)
+            if demand != Demand.of(run):
+                nodes[run.id] = demand.nodes
+    return Plan(tuple(starts), nodes, head, preempted, waits)
 
 
-def _turn(run: Run) -> tuple[object, ...]:
+def _demand(run: Run, room: Room) -> Demand:
+    """All resources of its spec; of one that has done steps, on the most nodes that the cluster still has, if these are
+    `min_nodes` or more. One that has done none waits for a cluster that grows."""
+    wanted, resources = Demand.of(run), run.spec.resources
+    if run.step == 0 or resources.min_nodes is None:
+        return wanted
+    smaller = (replace(wanted, nodes=nodes) for nodes in range(wanted.nodes, resources.min_nodes - 1, -1))
+    shared = (one for one in smaller if run.spec.hyperparameters.is_shared_by(one.accelerators))
+    return next((one for one in shared if not room.is_too_small_for(one)), wanted)
+
+
+def turn(run: Run) -> tuple[object, ...]:
     return rank(run), run.create_time, run.id
 
 
@@ -98,7 +114,7 @@ def _stopped(
 ) -> tuple[RunId, ...]:
     """Those that make room for it beside `started`; none where all of them together could not. Where those that are to
     make room already suffice, it stays at them."""
-    demand = Demand.of(run)
+    demand = _demand(run, room)
 
     def suffice(chosen: Collection[Run]) -> bool:
         return not room.lacks(demand, [*(Demand.of(one) for one in here if one not in chosen), *started])

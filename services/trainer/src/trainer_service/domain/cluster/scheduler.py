@@ -15,14 +15,17 @@ from ratchet_kit.retry import OUTSIDE
 from ratchet_kit.times import Clock
 from ratchet_kit.work import Priority, WorkQueue, enqueue, every
 from trainer_service.domain.cluster import preemption
-from trainer_service.domain.cluster.capacity import Room
+from trainer_service.domain.cluster.capacity import Demand, Node, Room
 from trainer_service.domain.cluster.ports import JobRunner, PolicyHost
 from trainer_service.domain.cluster.preemption import Plan
 from trainer_service.domain.run.ports import RunStore
-from trainer_service.domain.run.run import Run, RunId, State
+from trainer_service.domain.run.run import Phase, Run, RunId, State
 from trainer_service.domain.run.run_updates import RunUpdates
 
 log = get_logger(__name__)
+
+_UNPLACED = {Phase.SUBMITTING, Phase.LOADING_MODEL, Phase.LOADING_POLICY}
+"""Phases in which a job's ranks may have no accelerators yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,16 @@ class _Arranged:
     plan: Plan
     changed: Sequence[Run] = ()
     """As they are stored now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """The cluster as people see it."""
+
+    place: str
+    holders: Mapping[Node, Sequence[RunId]]
+    waiting: Sequence[Run]
+    """QUEUED runs, in their turn."""
 
 
 class Scheduler:
@@ -82,13 +95,33 @@ class Scheduler:
         runs = {run.id: run for run in await self._store.unfinished()}
         if not any(run.state is State.QUEUED or run.preempted_by for run in runs.values()):
             self._waits = {}
+            await self._jobs.want(self._wanted(runs.values()))
             return
         plan = (await self._arrange()).plan
+        await self._jobs.want(self._wanted(runs.values()))
         if plan.starts:
             held = await self._queue.held()
             for id in plan.starts:
                 if id in runs and id not in held:
                     await enqueue(self._queue, id, Priority(runs[id].spec.priority))
+
+    def _wanted(self, runs: Collection[Run]) -> Sequence[Demand]:
+        """Demands of the runs that take room and that wait for it, as many as may be under way at a time. Empty where
+        no run waits and all have their ranks placed: what is taken, a cluster keeps by itself."""
+        here = preemption.at(self._jobs.place, [*runs])
+        queued = sorted((run for run in runs if run.state is State.QUEUED), key=preemption.turn)
+        if not queued and not any(run.phase in _UNPLACED for run in here):
+            return ()
+        return [Demand.of(run) for run in [*here, *queued][: max(self._sharing.runs, len(here))]]
+
+    async def cluster(self) -> "Overview":
+        """Raises Unavailable."""
+        runs, holders = await self._store.unfinished(), await self._jobs.holders()
+        queued = sorted((run for run in runs if run.state is State.QUEUED), key=preemption.turn)
+        if len(holders) == 1:
+            here = [run.id for run in preemption.at(self._jobs.place, runs)]
+            holders = dict.fromkeys(holders, tuple(here))
+        return Overview(self._jobs.place, holders, [self.seen(run) for run in queued])
 
     async def start(self, id: RunId) -> Run | None:
         """The run as STARTING under its next attempt; None when it is not its turn. Raises Unavailable."""
@@ -124,7 +157,9 @@ class Scheduler:
             if run.preempted_by != by and run.state is State.RUNNING:
                 changed.append(run.preempt(run.attempt, by, now))
         if starting in plan.starts:
-            changed += [run.start(now, self._jobs.place) for run in runs if run.id == starting]
+            changed += [
+                run.start(now, self._jobs.place, plan.nodes.get(run.id, 0)) for run in runs if run.id == starting
+            ]
         return changed
 
     async def _room(self) -> Room:

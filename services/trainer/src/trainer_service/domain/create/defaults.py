@@ -45,6 +45,7 @@ def complete(spec: RunSpec, found: Found, limits: Limits) -> RunSpec:
         else spec.resources.accelerators_per_node,
         device=spec.resources.device or limits.devices[0],
         engines=1 if spec.resources.engines is None else spec.resources.engines,
+        min_nodes=spec.resources.min_nodes,
     )
     hyperparameters = (
         _hyperparameters(algorithm, spec.hyperparameters, resources, found, limits)

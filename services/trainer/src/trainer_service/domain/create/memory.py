@@ -210,11 +210,12 @@ def forecast_of(spec: RunSpec, found: Found, limits: Limits) -> Forecast | None:
     """Of a complete and valid spec. Raises FailedPrecondition where it cannot fit: the numbers, and what to change."""
     hyper = spec.hyperparameters
     counted = training(hyper, ALGORITHMS[spec.algorithm], spec.resources, found, limits)
-    if counted is None:
+    fewest = training(hyper, ALGORITHMS[spec.algorithm], spec.resources.smallest, found, limits)
+    if counted is None or fewest is None:
         return None
     peak, limit = counted.bytes(spec.passes()), limits.memory_bytes
-    if limit is not None and peak > limit:
-        raise FailedPrecondition(too_large(counted, spec.passes(), limit))
+    if limit is not None and fewest.bytes(spec.passes()) > limit:
+        raise FailedPrecondition(too_large(fewest, spec.passes(), limit))
     again = bool(hyper.kl_in_reward) or hyper.mini_batch_size not in (None, hyper.batch_size)
     seconds = counted.step_seconds(hyper.samples, spec.passes(), again, limits.cores)
     if seconds is None:

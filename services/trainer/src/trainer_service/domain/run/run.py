@@ -153,6 +153,8 @@ class Run:
     """The last that did a step which none had done before, or the last before the run was resumed."""
     place: str = ""
     """Where the job of this attempt was submitted, see `JobRunner.place`."""
+    nodes: int = 0
+    """Machines of this attempt; 0: as many as the spec says, or none yet."""
     heartbeat_time: datetime | None = field(default=None, compare=False)
     """When the job of this attempt last said that it lives: no change of the run."""
     resumes: int = 0
@@ -229,14 +231,15 @@ class Run:
             tracks=tuple(Track(tracker) for tracker in trackers),
         )
 
-    def start(self, now: datetime, place: str = "") -> "Run":
-        """It is its turn: the job of its next attempt is about to be submitted at `place`."""
+    def start(self, now: datetime, place: str = "", nodes: int = 0) -> "Run":
+        """It is its turn: the job of its next attempt is about to be submitted at `place`, for these `nodes`."""
         self._require("start", State.QUEUED)
         started = replace(
             self,
             state=State.STARTING,
             attempt=self.attempt + 1,
             place=place,
+            nodes=nodes,
             preempted_by="",
             heartbeat_time=None,
             start_time=self.start_time or now,
@@ -362,7 +365,7 @@ class Run:
         self._require("start again", *_STARTED)
         if self.trained_time:
             raise FailedPrecondition(f"run {self.id} has done all its steps")
-        queued = replace(self, state=State.QUEUED, phase=None, phase_time=None, update_time=now)
+        queued = replace(self, state=State.QUEUED, nodes=0, phase=None, phase_time=None, update_time=now)
         if self.preempted_by:
             queued = replace(queued, preemptions=self.preemptions + 1)
             excuse = f"pre-empted by {self.preempted_by}: it goes on at its last checkpoint when there is room again"
@@ -442,6 +445,7 @@ class Run:
         return replace(
             self,
             state=State.QUEUED,
+            nodes=0,
             failure=None,
             trained_time=None,
             end_time=None,

@@ -154,5 +154,9 @@ class Hyperparameters:
         sequences, rest = divmod(prompts * (self.group_size or 1), ranks)
         return 0 if rest else sequences
 
+    def is_shared_by(self, ranks: int) -> bool:
+        """True if each has as many sequences of a step, and of an update."""
+        return not self.samples % ranks and self.update_sequences(ranks) > 0
+
 
 ROWS: Mapping[str, Row] = {one.name: one.metadata["row"] for one in fields(Hyperparameters)}

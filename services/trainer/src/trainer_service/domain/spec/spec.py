@@ -1,6 +1,6 @@
 """What a run is asked to do. Plain values: `defaults` makes the open choices, `validation` then says what is wrong."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from ratchet_environments import EnvironmentSpec
@@ -92,6 +92,8 @@ class Resources:
     device: str = ""
     engines: int | None = None
     """Nodes of rollout-service that generate for the run."""
+    min_nodes: int | None = None
+    """It goes on with so few where the cluster has lost others."""
 
     @property
     def ranks_per_node(self) -> int:
@@ -102,6 +104,11 @@ class Resources:
     def ranks(self) -> int:
         """Training processes in all."""
         return (self.nodes or 1) * self.ranks_per_node
+
+    @property
+    def smallest(self) -> "Resources":
+        """The same with the fewest nodes."""
+        return replace(self, nodes=self.min_nodes or self.nodes)
 
 
 @dataclass(frozen=True, slots=True)

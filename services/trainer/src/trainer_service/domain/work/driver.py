@@ -232,7 +232,7 @@ class Driver:
         if job.out_of_memory and fresh.is_leanest:
             await self.give_up(run.id, ResourceExhausted(_ran_out(fresh)))
             return
-        excuse = f"attempt {run.attempt} found no room on the cluster for its ranks" if job.no_room else ""
+        excuse = f"attempt {run.attempt}: {reason or 'no room on the cluster for its ranks'}" if job.no_room else ""
         is_counted = not excuse and not fresh.preempted_by
         if is_counted and fresh.futile_attempts >= self._deadlines.max_attempts:
             times = f"{fresh.futile_attempts} times" if fresh.futile_attempts > 1 else "once"

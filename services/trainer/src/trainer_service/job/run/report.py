@@ -63,6 +63,10 @@ class Preempted(Stopped):
     """It has saved, and makes room for a run of higher priority."""
 
 
+class NodeEnds(Exception):
+    """It has saved, since a machine that it runs on is about to end."""
+
+
 class Reporter:
     """Sends the reports of one attempt, in order, each until it is received. Called from the main thread.
 

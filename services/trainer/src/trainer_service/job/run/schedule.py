@@ -24,7 +24,9 @@ class Schedule:
     cost: float = 0.0
     """The cost of the run so far."""
     leaves_at: int | None = None
-    """The step after which the job makes room for another run."""
+    """The step after which the job ends, though the run goes on."""
+    leaves_for: Exception | None = None
+    """The cause, as it is raised then."""
 
     @classmethod
     def of(cls, spec: RunSpec, tokens: int = 0, cost: float = 0.0) -> "Schedule":
@@ -47,10 +49,10 @@ class Schedule:
         """The last step always is."""
         return step >= self.steps or _is_due(step, self.validate_every)
 
-    def leave(self, step: int) -> None:
+    def leave(self, step: int, cause: Exception) -> None:
         """The job ends after this step, which is under way, unless that is the last one anyhow."""
         if step < self.steps:
-            self.leaves_at = step
+            self.leaves_at, self.leaves_for = step, cause
 
     def is_saved(self, step: int) -> bool:
         """A validated step always is: its model may be the best."""

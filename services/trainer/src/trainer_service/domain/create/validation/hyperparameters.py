@@ -95,6 +95,9 @@ def _check_together(spec: RunSpec, found: Found, limits: Limits, algorithm: Algo
     """The values against one another, and against what the references lead to."""
     taken, ranks = spec.hyperparameters, spec.resources.ranks
     _check_batches(taken, algorithm, ranks, limits, faults.under("hyperparameters"))
+    fewest = spec.resources.smallest.ranks
+    shared = taken.is_shared_by(fewest) or not taken.is_shared_by(ranks)
+    faults.unless(shared, "resources.min_nodes", f"must let its {fewest} ranks share each batch and update evenly")
     _check_staleness(spec, faults)
     mixture = "must be 0: the base is a mixture of experts, into which adapters cannot be merged"
     has_experts = found.base is not None and found.base.has_experts

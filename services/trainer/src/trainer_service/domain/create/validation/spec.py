@@ -141,6 +141,8 @@ def _check_resources(spec: RunSpec, limits: Limits, faults: Faults) -> None:
         faults.unless(own is None or per_node <= own, "accelerators_per_node", larger)
     larger = "must be 1, as this service's own Ray has one node; RAY_ADDRESS names a larger cluster"
     faults.unless(own is None or nodes <= 1, "nodes", larger)
+    if wanted.min_nodes is not None:
+        faults.bounds("min_nodes", wanted.min_nodes, at_least=1, at_most=max(1, nodes))
     engines = 1 if wanted.engines is None else wanted.engines
     faults.bounds("engines", engines, at_least=1, at_most=limits.max_nodes)
     algorithm = ALGORITHMS.get(spec.algorithm)
