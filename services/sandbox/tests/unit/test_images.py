@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from ratchet_kit import images as names
+from ratchet_kit.errors import FailedPrecondition, ResourceExhausted
 from ratchet_testing import images
 from ratchet_testing.images import entry, layer
-from sandbox_service.adapters.images import archive, unpack
+from sandbox_service.adapters.images import archive, store, unpack
 from sandbox_service.adapters.images.archive import Unreadable
 
 
@@ -167,6 +168,28 @@ def test_more_than_an_image_may_have(tmp_path: Path) -> None:
         with pytest.raises(Unreadable, match="more files or bytes"):
             tree.add(io.BytesIO(layer([entry("a", b"x" * 8), entry("b", b"x" * 8)])))
         tree.close()
+
+
+async def test_a_call_does_not_wait_for_all_of_an_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever comes later has it, or is told what was wrong with it."""
+    images.save(tmp_path / "a.tar", "a:1", [layer([entry("a", b"x")])])
+    images.save(tmp_path / "b.tar", "b:1", [layer([entry("../b", b"x")])])
+    node = store.Images(tmp_path)
+    for name in ("a:1", "b:1"):
+        monkeypatch.setattr(store, "_PATIENCE", 0.001)
+        with pytest.raises(ResourceExhausted, match="is being unpacked") as refused:
+            await node.use(name)
+        assert refused.value.retry_after
+        monkeypatch.setattr(store, "_PATIENCE", 60)
+        if name == "a:1":
+            one = await node.use(name)
+            assert (Path(one.folder) / "a").read_bytes() == b"x"
+            one.release()
+        else:
+            with pytest.raises(FailedPrecondition, match="leads out"):
+                await node.use(name)
+    assert len(list((tmp_path / ".unpacked").iterdir())) == 1
+    await node.stop()
 
 
 def test_content_is_what_the_configuration_says(tmp_path: Path) -> None:

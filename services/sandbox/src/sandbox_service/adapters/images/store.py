@@ -6,8 +6,8 @@ import fcntl
 import os
 import shutil
 import sys
-from collections import defaultdict
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 from ratchet_kit import images
@@ -22,6 +22,7 @@ _UNPACKED, _UNFINISHED = ".unpacked", "unfinished-"
 _GROWTH = 3
 """An image's files on disk against its layers as they are given, compressed or not: as much room is made for one."""
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_PATIENCE, _RETRY_AFTER = 10, timedelta(seconds=1)  # seconds of a call; it has a deadline
 _HELP = "`docker save NAME -o FILE.tar` on a machine that has it, and put the file into"
 
 
@@ -45,22 +46,40 @@ class Images:
         """`folder`: holds a file or folder for each image. What it holds of them unpacked is this user's."""
         self._folder = folder.expanduser().absolute() if folder else None
         self._known: dict[Path, tuple[object, list[Given], str]] = {}
-        self._gates: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._under_way: dict[str, asyncio.Task[None]] = {}
+        """By digest. One that failed stays until somebody has been told."""
 
     async def use(self, name: str) -> Image:
         """Raises Unimplemented for one that is not here, FailedPrecondition for one that can't be read,
-        ResourceExhausted where there is no room for its files."""
+        ResourceExhausted while it is unpacked for long, and where there is no room for its files."""
         given = await asyncio.to_thread(self._find, name)
-        async with self._gates[given.digest]:
+        held = await asyncio.to_thread(self._hold, given)
+        if held is None:
+            await self._unpacked(given)
             held = await asyncio.to_thread(self._hold, given)
-            if held is None:
-                await self._unpack(given)
-                held = await asyncio.to_thread(self._hold, given)
         if held is None:
             raise FailedPrecondition(f"image {name!r} was removed while it was unpacked")
         environment = {"PATH": _PATH, "HOME": "/root", **given.config.environment}
         root = f"{self._place(given)}/root"
         return Image(root, environment, given.config.workdir, held)
+
+    async def stop(self) -> None:
+        for task in (tasks := list(self._under_way.values())):
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _unpacked(self, given: Given) -> None:
+        task = self._under_way.get(given.digest)
+        if task is None:
+            task = self._under_way[given.digest] = asyncio.create_task(self._unpack(given))
+        try:
+            await asyncio.wait_for(asyncio.shield(task), _PATIENCE)
+        except TimeoutError as error:
+            words = f"image {given.names[0]!r} is being unpacked, {given.size >> 20} MiB: try again"
+            raise ResourceExhausted(words, retry_after=_RETRY_AFTER) from error
+        finally:
+            if task.done():
+                self._under_way.pop(given.digest, None)
 
     def tidy(self) -> None:
         """Removes what is unpacked of images that are given no more, and of what never was whole."""

@@ -72,6 +72,7 @@ class WorkspaceCages:
         await asyncio.gather(*(cage.stop() for cage in list(self._made)))
         await asyncio.gather(*(nursery.stop() for nursery in self._nurseries.values()))
         await self._toolchains.stop()
+        await self._images.stop()
         if self._uids:
             self._uids.release()
 
