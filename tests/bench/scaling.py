@@ -57,7 +57,7 @@ def share(tokens: float, ranks: int, place: Place) -> float:
 
 
 def tokens_for(wanted: float, ranks: int, place: Place) -> float:
-    """Tokens a pass and rank from which a rank computes this share of its time."""
+    """Tokens a pass and rank from which a rank computes the share `wanted` of its time."""
     return wanted / (1 - wanted) * USE * place.flops * (ranks - 1) / ranks / place.link
 
 
@@ -74,7 +74,7 @@ def seconds(model: Path, ranks: int, batch: int) -> float:
     steps = [json.loads(one) for one in re.findall(r"^step \d+: .*? (\{.*\})$", done.stdout, re.MULTILINE)]
     if done.returncode or len(steps) != STEPS:
         raise SystemExit(f"the run failed:\n{done.stdout[-1500:]}\n{done.stderr[-1500:]}")
-    return statistics.median(step["time_step_s"] for step in steps[1:])
+    return float(statistics.median(step["time_step_s"] for step in steps[1:]))
 
 
 def measure(model: Path, batch: int) -> None:

@@ -180,7 +180,7 @@ async def _check(world: World, run: Run) -> None:
     history = (await world.api(f"metrics/get-history?run_id={id}&metric_key=reward_mean"))["metrics"]
     assert [(one["step"], one["value"]) for one in history] == [(1, 0.1), (2, 0.2), (3, 0.3)]
     files = (await world.api(f"artifacts/list?run_id={id}"))["files"]
-    assert {one["path"] for one in files} == {"config", "spec.json", "checkpoints.json"}
+    assert {one["path"] for one in files} == {"config", "spec.json", "checkpoints.json", "notices.json"}
     (version,) = await _versions(world)
     tags = {tag["key"]: tag["value"] for tag in version["tags"]}
     assert run.best_checkpoint is not None

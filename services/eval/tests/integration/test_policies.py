@@ -248,3 +248,18 @@ async def test_weights_that_are_gone_are_the_versions_fault_and_a_paths_the_call
     with pytest.raises(InvalidArgument):
         async with host.open(ResolvedModel("/models/a"), "eval_1"):
             pass
+
+
+@pytest.mark.parametrize(
+    ("model", "settings_of"),
+    [
+        (ResolvedModel("/models/a", WEIGHTS, SETTINGS, "starter@2"), "starter"),
+        (ResolvedModel("/exports/2", engine_model="starter"), "starter"),
+        (ResolvedModel("/exports/2"), ""),
+    ],
+)
+async def test_an_engine_has_the_settings_of_a_registered_model(
+    model: ResolvedModel, settings_of: str, rollout: Rollout, host: EnginePolicyHost
+) -> None:
+    async with host.open(model, new_id("eval")):
+        assert rollout.loads[0].options.model == settings_of

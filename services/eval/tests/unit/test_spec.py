@@ -117,3 +117,9 @@ def test_an_environment_is_for_chats_that_a_model_answers() -> None:
         assert fields_of(environment=plays, system="Be brief.") == ["spec.system"]
     assert fields_of(environment=edits, prompting=Prompting(form=Form.COMPLETION)) == ["spec.environment"]
     assert fields_of(model=None, environment=edits, imported_samples=5) == ["spec.environment"]
+
+
+def test_a_model_by_location_has_the_engine_settings_of_a_registered_one() -> None:
+    assert EvaluationSpec(Location("/m"), (BASICS,), engine_model="starter").engine_model == "starter"
+    assert fields_of(engine_model="starter") == ["spec.engine_model"]
+    assert fields_of(model=Location("/m"), engine_model="No Such") == ["spec.engine_model"]

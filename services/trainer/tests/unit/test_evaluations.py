@@ -11,6 +11,7 @@ import pytest
 from ratchet.common.v1 import failure_pb2, problem_pb2, statistics_pb2
 from ratchet.eval.v1 import eval_pb2 as pb
 from ratchet_kit.errors import FieldViolation, InvalidArgument, NotFound, Unavailable
+from ratchet_kit.names import VersionRef
 from ratchet_kit.statistics import Estimate
 from trainer_service.adapters.evaluations import GrpcEvaluations
 from trainer_service.domain.spec.hyperparameters import Hyperparameters
@@ -79,6 +80,7 @@ async def test_a_checkpoint_is_measured_as_the_run_validates(
         system="Short.",
         hyperparameters=Hyperparameters(max_response_tokens=64, temperature=0.5),
     )
+    spec = replace(spec, base=VersionRef("starter", 1))
     made = await evaluations.create("run_1-step-2-attempt-1", spec, "/exports/2")
     assert made == Measured("eval_1", progress="0 of ? samples")
     (request,) = service.asked
@@ -93,6 +95,7 @@ async def test_a_checkpoint_is_measured_as_the_run_validates(
     assert (asked.samples_per_problem, list(asked.k), asked.seed) == (4, [1, 4], 3)
     assert (asked.temperature, asked.max_tokens, asked.system) == (0.5, 64, "Short.")
     assert asked.prompting.form == pb.Prompting.FORM_CHAT
+    assert asked.engine_model == "starter", "an export calls tools as its base does"
 
 
 async def test_only_one_that_succeeded_has_a_score(service: EvalService, evaluations: GrpcEvaluations) -> None:

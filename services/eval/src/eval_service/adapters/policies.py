@@ -78,7 +78,7 @@ class EnginePolicyHost:
                 await policy.look()
             return
         left = next((one.usage for one in policies if one.name == _name(holder)), EngineUsage())
-        registered, _, _ = model.version.partition("@")
+        registered = model.engine_model or model.version.partition("@")[0]
         spec = PolicySpec(_name(holder), model.source, model.policy_id, purpose=Purpose.EVALUATION, model=registered)
         try:
             loaded = await self._loaded(model, spec)

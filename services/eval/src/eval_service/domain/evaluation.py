@@ -41,6 +41,8 @@ class ResolvedModel:
     """The same of its config, tokenizer and chat template."""
     version: str = ""
     """ "starter@2"; empty for a path."""
+    engine_model: str = ""
+    """Model of the registry whose engine settings it has; empty: none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,6 +129,8 @@ class Evaluations:
         notices += await self._template(spec)
         spec = replace(spec, judge=await self._judge(spec.judge), examples=await self._examples(spec.examples))
         model = await self._models.resolve(spec.model) if spec.model else None
+        if model and spec.engine_model:
+            model = replace(model, engine_model=spec.engine_model)
         expected = await self._forecasts.of(spec, model)
         notices += short_of(spec.budget, expected)
         now = self._clock.now()

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from ratchet_environments import EnvironmentSpec
 from ratchet_kit.faults import Faults
-from ratchet_kit.names import AliasRef, AnyModel, BareModel, RewardRef, VersionRef
+from ratchet_kit.names import AliasRef, AnyModel, BareModel, Location, RewardRef, VersionRef, check_model_name
 from ratchet_problems import examples
 from ratchet_problems.messages import MOST_SYSTEM, MOST_TEMPLATE
 
@@ -113,6 +113,8 @@ class EvaluationSpec:
     """For people."""
     budget: float | None = None
     """Cost at which it ends; None: no limit."""
+    engine_model: str = ""
+    """Model of the registry whose engine settings a model by location has; empty: none."""
 
     def __post_init__(self) -> None:
         faults = Faults()
@@ -139,6 +141,10 @@ class EvaluationSpec:
         if self.prompting.shots is not None:
             spec.bounds("prompting.shots", self.prompting.shots, at_least=0, at_most=MAX_SHOTS)
         self._check_environment(spec)
+        if self.engine_model:
+            spec.read("engine_model", check_model_name, self.engine_model)
+            own = "must be left out: the model has engine settings of its own"
+            spec.unless(isinstance(self.model, Location), "engine_model", own)
         if self.system:
             self._check_of_chats(spec, "system", self.system, MOST_SYSTEM)
         if self.chat_template:

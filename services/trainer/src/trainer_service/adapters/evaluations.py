@@ -103,6 +103,7 @@ def _spec(spec: RunSpec, model: AnyModel) -> pb.EvaluationSpec:
         environment=environments.spec_to_proto(spec.environment) if spec.environment else None,
         system=spec.system,
         examples=_set(spec.examples) if spec.examples else None,
+        engine_model=spec.engine_model if isinstance(model, Location) else "",
     )
 
 

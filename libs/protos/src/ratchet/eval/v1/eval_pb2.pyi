@@ -165,6 +165,7 @@ class EvaluationSpec(_message.Message):
     CHAT_TEMPLATE_FIELD_NUMBER: _builtins.int
     DISPLAY_NAME_FIELD_NUMBER: _builtins.int
     BUDGET_FIELD_NUMBER: _builtins.int
+    ENGINE_MODEL_FIELD_NUMBER: _builtins.int
     samples_per_problem: _builtins.int
     """Completions per problem. Absent means 1."""
     temperature: _builtins.float
@@ -190,6 +191,10 @@ class EvaluationSpec(_message.Message):
     """Ends the evaluation when its cost reaches this number, in the currency of the operator's prices: it FAILED, with
     RESOURCE_EXHAUSTED, and keeps the samples that were judged and their score; no gate takes it. INVALID_ARGUMENT
     without prices (RATCHET_PRICES). Absent: no limit.
+    """
+    engine_model: _builtins.str
+    """Model of the registry whose engine settings a model by URI has, such as its parser of tool calls. Empty: none.
+    INVALID_ARGUMENT for any other model, which has its own.
     """
     @_builtins.property
     def model(self) -> _model_pb2.ModelRef:
@@ -245,10 +250,11 @@ class EvaluationSpec(_message.Message):
         chat_template: _builtins.str = ...,
         display_name: _builtins.str = ...,
         budget: _builtins.float | None = ...,
+        engine_model: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_budget", b"_budget", "_max_tokens", b"_max_tokens", "_samples_per_problem", b"_samples_per_problem", "_temperature", b"_temperature", "budget", b"budget", "environment", b"environment", "examples", b"examples", "judge", b"judge", "max_tokens", b"max_tokens", "model", b"model", "problems", b"problems", "prompting", b"prompting", "samples_per_problem", b"samples_per_problem", "temperature", b"temperature"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_budget", b"_budget", "_max_tokens", b"_max_tokens", "_samples_per_problem", b"_samples_per_problem", "_temperature", b"_temperature", "budget", b"budget", "chat_template", b"chat_template", "display_name", b"display_name", "environment", b"environment", "examples", b"examples", "exclude_unsound", b"exclude_unsound", "imported_samples", b"imported_samples", "judge", b"judge", "k", b"k", "max_tokens", b"max_tokens", "model", b"model", "problems", b"problems", "prompting", b"prompting", "samples_per_problem", b"samples_per_problem", "seed", b"seed", "suite", b"suite", "system", b"system", "temperature", b"temperature"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_budget", b"_budget", "_max_tokens", b"_max_tokens", "_samples_per_problem", b"_samples_per_problem", "_temperature", b"_temperature", "budget", b"budget", "chat_template", b"chat_template", "display_name", b"display_name", "engine_model", b"engine_model", "environment", b"environment", "examples", b"examples", "exclude_unsound", b"exclude_unsound", "imported_samples", b"imported_samples", "judge", b"judge", "k", b"k", "max_tokens", b"max_tokens", "model", b"model", "problems", b"problems", "prompting", b"prompting", "samples_per_problem", b"samples_per_problem", "seed", b"seed", "suite", b"suite", "system", b"system", "temperature", b"temperature"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__budget: _TypeAlias = _typing.Literal["budget"]  # noqa: Y015
     _WhichOneofArgType__budget: _TypeAlias = _typing.Literal["_budget", b"_budget"]  # noqa: Y015

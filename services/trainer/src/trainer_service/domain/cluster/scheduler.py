@@ -98,12 +98,12 @@ class Scheduler:
             await self._jobs.want(self._wanted(runs.values()))
             return
         plan = (await self._arrange()).plan
-        await self._jobs.want(self._wanted(runs.values()))
         if plan.starts:
             held = await self._queue.held()
             for id in plan.starts:
                 if id in runs and id not in held:
                     await enqueue(self._queue, id, Priority(runs[id].spec.priority))
+        await self._jobs.want(self._wanted(runs.values()))
 
     def _wanted(self, runs: Collection[Run]) -> Sequence[Demand]:
         """Demands of the runs that take room and that wait for it, as many as may be under way at a time. Empty where

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from ratchet_environments import EnvironmentSpec
-from ratchet_kit.names import AnyModel
+from ratchet_kit.names import AnyModel, VersionRef
 from ratchet_rewards import Reward
 from trainer_service.domain.spec.algorithms import ALGORITHMS
 from trainer_service.domain.spec.curriculum import Curriculum
@@ -193,6 +193,11 @@ class RunSpec:
     """None, of a run that was made before there was a choice: all, and with `validate` the best."""
     parent: ParentCheckpoint | None = None
     """None: it starts from a `base` that the request names."""
+
+    @property
+    def engine_model(self) -> str:
+        """The model of the registry whose engine settings its policy has; empty: none."""
+        return self.base.model if isinstance(self.base, VersionRef) else self.output_model
 
     @property
     def learned(self) -> ProblemSetRef:

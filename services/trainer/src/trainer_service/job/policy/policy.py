@@ -6,7 +6,6 @@ from datetime import timedelta
 from typing import Protocol
 
 from ratchet_kit.errors import DataLoss, FailedPrecondition, NotFound, RatchetError, Unavailable
-from ratchet_kit.names import VersionRef
 from ratchet_kit.retry import patiently
 from ratchet_policies import (
     EngineShare,
@@ -76,7 +75,7 @@ class RunPolicy:
             dtype=job.dtype,
             max_model_len=job.spec.hyperparameters.max_tokens,
             purpose=Purpose.TRAINING,
-            model=job.spec.base.model if isinstance(job.spec.base, VersionRef) else job.spec.output_model,
+            model=job.spec.engine_model,
         )
         return cls(
             engine,
