@@ -70,7 +70,11 @@ def test_the_examples_are_read() -> None:
 @pytest.mark.parametrize(
     ("text", "named", "words"),
     [
-        ("FROM ubuntu:24.04", "Dockerfile:1", "runtime"),
+        ("FROM ubuntu:24.04\nWORKDIR /app\nRUN apt-get install x", "Dockerfile:3", "docker save"),
+        ("FROM $BASE", "Dockerfile:1", "no name of an image"),
+        ("FROM team/app:1\nFROM team/other:1", "Dockerfile:2", "stages"),
+        ("FROM team/app:1\nWORKDIR /proc/x", "Dockerfile:2", "no folder of a task"),
+        ("FROM team/app:1\nWORKDIR /tmp/.ratchet/bin", "Dockerfile:2", "no folder of a task"),
         ("FROM python:3.12\nRUN pip install \\\n  numpy", "Dockerfile:2", "ratchet sandbox runtime add"),
         ("FROM python:3.12\nCOPY --from=other /x /app", "Dockerfile:2", "--from"),
         ("FROM python:3.12\nADD https://example.com/x /app", "Dockerfile:2", "URL"),
@@ -102,6 +106,51 @@ def test_an_image_may_be_held_to_its_digest(folder: Path) -> None:
 def test_modes_of_copies(folder: Path, flag: str, mode: int) -> None:
     (folder / "environment/Dockerfile").write_text(f"FROM python:3.12\nCOPY --chmod={flag} numbers.json /app/")
     assert read(folder).environment["app/numbers.json"].mode == mode
+
+
+def test_an_image_and_what_is_added_to_it(folder: Path) -> None:
+    lines = [
+        "FROM --platform=linux/amd64 docker.io/team/app AS x",
+        "WORKDIR /opt/app",
+        "COPY numbers.json .",
+        "ENV A=1",
+    ]
+    (folder / "environment/Dockerfile").write_text("\n".join([*lines, "COPY numbers.json /tmp/numbers.json"]))
+    (folder / "task.toml").write_text('artifacts = ["/opt/app/out", "/tmp/x"]')
+    found = read(folder)
+    assert (found.runtime, found.workdir, found.has_image) == ("team/app:latest", "opt/app", True)
+    assert set(found.environment) == {"opt/app/numbers.json", "tmp/numbers.json"}
+    assert [one.path for one in found.artifacts] == ["opt/app/out", "tmp/x"]
+    assert (found.absolute("opt/app"), found.temporary("x")) == ("/opt/app", "tmp/x")
+
+
+def test_a_built_image_stands_for_its_dockerfile(folder: Path) -> None:
+    (folder / "environment/Dockerfile").write_text("FROM ubuntu\nRUN make\nWORKDIR /testbed\nWORKDIR sub\nCOPY x y")
+    (folder / "task.toml").write_text('[environment]\ndocker_image = "team/app:1"')
+    found = read(folder)
+    assert (found.runtime, found.workdir, dict(found.environment)) == ("team/app:1", "testbed/sub", {})
+    (folder / "environment/Dockerfile").unlink()
+    with pytest.raises(InvalidArgument, match=r"environment\.workdir"):
+        read(folder)
+    (folder / "task.toml").write_text('[environment]\ndocker_image = "team/app:1"\nworkdir = "/root/work"')
+    assert [one.path for one in read(folder).artifacts] == ["root/work"]
+
+
+@pytest.mark.parametrize("path", ["/", "/tmp", "/usr/bin", "/etc", "/lib/x", "/tests/x", "/tmp/.ratchet", "/proc/1"])
+def test_folders_of_an_images_system_are_no_artifacts(folder: Path, path: str) -> None:
+    text = f'artifacts = ["{path}"]\n[environment]\ndocker_image = "a:1"\nworkdir = "/usr/src/app"'
+    (folder / "task.toml").write_text(text)
+    with pytest.raises(InvalidArgument, match="artifacts"):
+        read(folder)
+
+
+def test_what_was_removed_of_an_image_is_taken(folder: Path) -> None:
+    (folder / "task.toml").write_text('[environment]\ndocker_image = "a:1"\nworkdir = "/testbed"')
+    names = ["testbed/.wh.a", "testbed/.wh.conftest.py", "root/.wh.a", "testbed/.git/.wh.config", "testbed/d/e/.wh.f"]
+    found = work.clean(read(folder), packed(dict.fromkeys(names, File())))
+    assert list(found.files) == ["testbed/.wh.a", "testbed/d/e/.wh.f"]
+    (tar,) = found.tars
+    assert tar.index(b"testbed/d/e/.wh.f") < tar.index(b"testbed/.wh.a")
 
 
 def test_a_runtime_stands_for_an_image(folder: Path) -> None:
@@ -136,7 +185,8 @@ def _breaks(path: str, text: str) -> Callable[[Path], object]:
         (_breaks("task.toml", "[agent]\ntimeout_sec = nan"), "agent.timeout_sec"),
         (_breaks("task.toml", 'agent = "x"'), "agent"),
         (_breaks("task.toml", '[verifier.env]\nKEY = "${KEY}"'), "verifier.env.KEY"),
-        (_breaks("task.toml", '[environment]\ndocker_image = "x/y"'), "environment.docker_image"),
+        (_breaks("task.toml", '[environment]\ndocker_image = "X y"'), "environment.docker_image"),
+        (_breaks("task.toml", '[verifier.environment]\ndocker_image = "x/y"'), "verifier.environment.docker_image"),
         (_breaks("task.toml", 'artifacts = ["/tmp"]'), "artifacts"),
         (_breaks("task.toml", 'artifacts = ["/tests/x"]'), "artifacts"),
         (_breaks("task.toml", 'artifacts = ["/tmp/logs/verifier"]'), "artifacts"),
@@ -196,6 +246,7 @@ def test_links_that_stay_are_taken(folder: Path) -> None:
 @pytest.mark.parametrize(
     "name",
     [
+        "app/a.egg-info/entry_points.txt",
         "app/conftest.py", "app/deep/sitecustomize.py", "app/evil.pth", "app/__pycache__/x.pyc", "app/pytest.ini",
         "app/.git/hooks/pre-commit", "app/sub/.git/hooks/x", "app/.git/modules/m/hooks/x", "app/.git/config.worktree",
         "app/.git/commondir", "app/.git",

@@ -180,3 +180,20 @@ def test_something_else_is_refused() -> None:
     for kept in ({}, {"form": 2}, record.to_json(record.record_of(task(), episode({}))) | {"session": {}}):
         with pytest.raises(ValueError, match=r"form|record"):
             record.from_json(kept)
+
+
+def test_what_was_removed_of_an_image_is_shown_and_judged_again() -> None:
+    files = {
+        "task.toml": '[environment]\ndocker_image = "team/app:1"\nworkdir = "/testbed"\n',
+        "instruction.md": "Do it.",
+        "tests/test.sh": "true",
+    }
+    of_image = folder.interpret({path: File(text.encode()) for path, text in files.items()}, "a-task")
+    work = Work({"testbed/a.py": File(b"a = 1\n"), "testbed/.wh.b.py": File(), "testbed/d/.wh.c.py": File()})
+    kept = record.record_of(of_image, replace(episode({}), work=work))
+    assert [(one.path, one.kind, one.note) for one in kept.changes] == [
+        ("testbed/a.py", "added", ""), ("testbed/b.py", "removed", "a file of the image"),
+        ("testbed/d/c.py", "removed", "a file of the image"),
+    ]  # fmt: skip
+    again = record.from_json(json.loads(json.dumps(record.to_json(kept))))
+    assert record.work_of(of_image, again).files == work.files

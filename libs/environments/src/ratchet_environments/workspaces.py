@@ -16,7 +16,7 @@ from datetime import timedelta
 from ratchet.sandbox.v1 import workspace_pb2 as pb
 from ratchet.sandbox.v1 import workspace_pb2_grpc
 from ratchet_environments.relay import Relay
-from ratchet_kit import client
+from ratchet_kit import client, images
 from ratchet_kit.errors import NotFound, RatchetError, ResourceExhausted
 from ratchet_kit.grpc_errors import rpc_errors
 from ratchet_kit.logs import get_logger
@@ -30,6 +30,8 @@ MOST_BYTES = 256 << 20
 _CHUNK = 1 << 20
 _PATIENCE = timedelta(minutes=2)
 """How long a workspace is waited for where the node has no room."""
+_UNPACKING = timedelta(minutes=30)
+"""And one with an image, which a node unpacks when it is first used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,11 +151,13 @@ class Workspace:
         with rpc_errors():
             await self._stub.WriteFiles(iter(requests))
 
-    async def read(self, *paths: str, most: int = MOST_BYTES) -> bytes:
-        """A tar of files and folders: unpack it as a stranger's. Raises ResourceExhausted beyond `most` bytes."""
+    async def read(self, *paths: str, most: int = MOST_BYTES, changed: bool = False) -> bytes:
+        """A tar of files and folders: unpack it as a stranger's. `changed`: in a workspace with an image, of what
+        differs from that, with `.wh.NAME` for what was removed. Raises ResourceExhausted beyond `most` bytes."""
         found = bytearray()
+        request = pb.ReadFilesRequest(id=self.id, caller=self._caller, paths=paths, changed=changed)
         with rpc_errors():
-            async for reply in self._stub.ReadFiles(pb.ReadFilesRequest(id=self.id, caller=self._caller, paths=paths)):
+            async for reply in self._stub.ReadFiles(request):
                 found += reply.tar
                 if len(found) > most:
                     raise ResourceExhausted(f"{', '.join(paths)}: more than {most} bytes")
@@ -193,7 +197,7 @@ class Workspaces:
         copy_of: str = "",
     ) -> AsyncIterator[Workspace]:
         """A workspace whose lease is renewed until the context ends, and which is deleted then. Raises as
-        CreateWorkspace does; where no node has room, after two minutes of trying."""
+        CreateWorkspace does; where no node has room, after two minutes of trying, with an image after thirty."""
         request = pb.CreateWorkspaceRequest(
             runtime=runtime, limits=limits, keep_processes=keep_processes, copy_of=copy_of, caller=self._caller,
             lease=duration_to_proto(LEASE),
@@ -223,7 +227,8 @@ class Workspaces:
 
     async def _create(self, request: pb.CreateWorkspaceRequest, node: AsyncExitStack) -> Workspace:
         """`node` closes the channel to the node that made it. One that has no room may be another at the next try."""
-        until = asyncio.get_running_loop().time() + _PATIENCE.total_seconds()
+        patience = _UNPACKING if images.is_image(request.runtime) else _PATIENCE
+        until = asyncio.get_running_loop().time() + patience.total_seconds()
         while True:
             async with AsyncExitStack() as tried:
                 channel = await tried.enter_async_context(client.channel(self._target, to_one=True))

@@ -40,7 +40,7 @@ def harness_of(environment: EnvironmentSpec, tool_servers: Mapping[str, ToolServ
     if environment.name == TOOLS:
         sources = resources.files("ratchet_episodes")
         ours = {name: File(sources.joinpath(name).read_bytes()) for name in (_TOOLS_PROGRAM, *_TOOL_SERVERS)}
-        command = ("python", f"/tmp/{FOLDER}/{_TOOLS_PROGRAM}", str(environment.turns), *environment.command)
+        command = ("python3", f"/tmp/{FOLDER}/{_TOOLS_PROGRAM}", str(environment.turns), *environment.command)
         return Harness(command, files | ours, is_ours=True, tool_servers=tool_servers)
     return Harness(environment.command, files, tool_servers=tool_servers)
 
@@ -105,8 +105,8 @@ async def _run(
 
 
 def _files(task: TaskFolder, harness: Harness) -> dict[str, File]:
-    own = {f"{FOLDER}/{name}": file for name, file in harness.files.items()}
-    return {**own, INSTRUCTION: File(task.instruction.encode())}
+    own = {task.temporary(f"{FOLDER}/{name}"): file for name, file in harness.files.items()}
+    return {**own, task.temporary(INSTRUCTION): File(task.instruction.encode())}
 
 
 async def _exec(workspace: Workspace, door: Door, task: TaskFolder, command: tuple[str, ...]) -> Done:

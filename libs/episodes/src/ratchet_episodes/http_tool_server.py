@@ -1,6 +1,8 @@
 """Runs beside `tool_server` in a task's workspace: tools of an MCP server over HTTP (Streamable HTTP), through the
 episode's door."""
 
+from __future__ import annotations  # an image's Python may be an old one
+
 import http.client
 import json
 import os

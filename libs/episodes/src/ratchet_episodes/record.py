@@ -16,7 +16,7 @@ from typing import Any
 from ratchet_environments.folders.folder import TaskFolder
 from ratchet_environments.folders.judging import Judged
 from ratchet_environments.folders.tree import File
-from ratchet_environments.folders.work import Work, untouched
+from ratchet_environments.folders.work import Work, mark_of, removed_by, untouched
 from ratchet_environments.workspaces import Done
 from ratchet_episodes.harness import Episode
 from ratchet_sessions import Session
@@ -97,8 +97,11 @@ def work_of(task: TaskFolder, record: Record) -> Work:
         raise ValueError(f"{', '.join(record.left_out)} are left out of the record")
     files = _began(task)
     for change in record.changes:
+        there = change.path in files
         before = files.pop(change.path, File())
         if change.kind == "removed":
+            if task.has_image and not there:
+                files[mark_of(change.path)] = File()
             continue
         if change.note not in ("", _EMPTY, _MODE):
             raise ValueError(f"{change.path} is not in the record: {change.note}")
@@ -237,9 +240,12 @@ def _changes(task: TaskFolder, work: Work) -> Iterator[Change]:
     """By path. Files of the task that no agent hands over stay out: the judge has them as they were."""
     began = _began(task)
     left = _MOST_LINES
-    for path in sorted(began.keys() | work.files.keys()):
+    gone = {removed_by(path) for path in work.files if task.has_image} - {""}
+    for path in sorted(began.keys() | work.files.keys() | gone):
         before, after = began.get(path), work.files.get(path)
-        if before == after:
+        if path in gone and before is None and after is None:
+            yield Change(path, "removed", note="a file of the image")
+        if before == after or (task.has_image and removed_by(path)):
             continue
         kind = "added" if before is None else "removed" if after is None else "changed"
         old, new = _text(before), _text(after)

@@ -2,6 +2,8 @@
 (modelcontextprotocol.io, 2026-07-28: each request stands by itself; older ones are greeted first), over its standard
 input and output."""
 
+from __future__ import annotations  # an image's Python may be an old one
+
 import json
 import subprocess
 from itertools import count
@@ -64,7 +66,7 @@ class ToolServer:
         self._ids = count(1)
         self._is_older = self._has_ended = False
 
-    def _started(self) -> "subprocess.Popen[str]":
+    def _started(self) -> subprocess.Popen[str]:
         return subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
 
     def tools(self) -> list[dict[str, Any]]:

@@ -7,6 +7,8 @@ that it names ("mcp:search mcp:maps"), in its own format of calls, until it subm
 times.
 """
 
+from __future__ import annotations  # an image's Python may be an old one
+
 import json
 import os
 import re

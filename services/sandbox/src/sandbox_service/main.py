@@ -152,6 +152,7 @@ def _lane_options(settings: Settings) -> LaneOptions:
         wall_factor=settings.wall_factor,
         max_result_bytes=settings.max_result_bytes,
         runtimes_dir=settings.runtimes_dir,
+        images=settings.images,
         min_level=Level[settings.min_level],
     )
 

@@ -211,6 +211,6 @@ class WorkspaceServicer(workspace_pb2_grpc.WorkspaceServiceServicer):
         self, request: workspace_pb2.ReadFilesRequest, context: Context
     ) -> AsyncIterator[workspace_pb2.ReadFilesResponse]:
         paths, caller = convert.paths_from_proto(request.paths), _caller(request.caller, context)
-        async with aclosing(self._workspaces.read(request.id, paths, caller)) as chunks:
+        async with aclosing(self._workspaces.read(request.id, paths, caller, request.changed)) as chunks:
             async for chunk in chunks:
                 yield workspace_pb2.ReadFilesResponse(tar=chunk)

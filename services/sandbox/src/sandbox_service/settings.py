@@ -42,6 +42,9 @@ class Settings(ServiceSettings):
     runtimes_dir: Path | None = None
     """A folder of virtual environments, each a Python runtime of its name; by default those named sandbox-* beside the
     service's own."""
+    images: Path | None = None
+    """A folder of images that workspaces may have for their root: what `docker save` writes, or OCI layouts. They are
+    unpacked in it, below .unpacked."""
     workspace_bytes: int = Field(default_factory=lambda: memory.of_machine() // 2, ge=0)
     """Memory and disk of all workspaces together (WorkspaceService); by default half of the machine's memory. 0: this
     node has none."""

@@ -13,6 +13,7 @@ import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 
 import psutil
 
@@ -31,6 +32,7 @@ MIB = 1 << 20
 LIMITS = WorkspaceLimits(timedelta(seconds=60), 256 * MIB, 32, 16 * MIB, timedelta(minutes=10))
 LEASE = timedelta(minutes=5)
 MOST = 1024 * MIB
+IMAGES = Path(os.environ.get("CASES_IMAGES", "/nonexistent"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +51,18 @@ class Lab:
         self.workspaces, self._cages = Workspaces(cages, SystemClock(), MOST), cages
         self.level = level
 
-    async def new(self, lease: timedelta = LEASE, keep: bool = False, limits: WorkspaceLimits = LIMITS) -> str:
-        made = await self.workspaces.create(WorkspaceSpec("python", limits, keep), lease, "me")
+    async def new(
+        self, lease: timedelta = LEASE, keep: bool = False, limits: WorkspaceLimits = LIMITS, runtime: str = "python"
+    ) -> str:
+        made = await self.workspaces.create(WorkspaceSpec(runtime, limits, keep), lease, "me")
         assert made.level is self.level, made
         return made.id
 
     async def python(self, id: str, source: str, *more: str, stdin: bytes = b"", **options: object) -> Done:
-        command = Command(("python", "-c", source, *more), **options)  # type: ignore[arg-type]
+        return await self.run(id, ("python", "-c", source, *more), stdin, **options)
+
+    async def run(self, id: str, argv: tuple[str, ...], stdin: bytes = b"", **options: object) -> Done:
+        command = Command(argv, **options)  # type: ignore[arg-type]
         out = {False: b"", True: b""}
         async for event in self.workspaces.exec(id, command, chunks(stdin), "me"):
             if isinstance(event, Exit):
@@ -147,7 +154,7 @@ async def _run() -> None:
     logs.configure("sandbox", "ERROR")
     results: dict[str, str] = {}
     level, only = Level[sys.argv[1]], [word for word in sys.argv[2:] if word in CASES]
-    async with WorkspaceCages(LaneOptions(lanes=1, min_level=level)) as cages:
+    async with WorkspaceCages(LaneOptions(lanes=1, min_level=level, images=IMAGES)) as cages:
         for name, (least, function) in CASES.items():
             if level < least or (only and name not in only):
                 continue

@@ -49,7 +49,7 @@ class ScriptedCage:
     async def write(self, folder: str, archive: AsyncIterator[bytes]) -> Usage:
         return Usage(disk_bytes=7)
 
-    async def read(self, names: Sequence[str]) -> AsyncGenerator[bytes]:
+    async def read(self, names: Sequence[str], changed: bool = False) -> AsyncGenerator[bytes]:
         yield b"tar"
 
     async def stop(self) -> None:

@@ -102,6 +102,8 @@ def pytest_sessionfinish(session):
 """
 for place in (WORK, WORK + "/tests", "/tmp", "/tests"):
     put(place + "/conftest.py", CONFTEST); put(place + "/evil_plugin.py", CONFTEST)
+    put(place + "/evil-1.dist-info/METADATA", "Metadata-Version: 2.1\\nName: evil\\nVersion: 1\\n", 0o644)
+    put(place + "/evil-1.dist-info/entry_points.txt", "[pytest11]\\nevil = evil_plugin\\n", 0o644)
     put(place + "/pytest.ini", "[pytest]\\naddopts = -p evil_plugin\\npythonpath = .\\n")
     put(place + "/pyproject.toml", "[tool.pytest.ini_options]\\naddopts = '-p evil_plugin'\\npythonpath = ['.']\\n")
 '''),

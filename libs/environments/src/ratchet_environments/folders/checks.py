@@ -9,8 +9,9 @@ from ratchet_environments.audit import each
 from ratchet_environments.folders.attacks import ATTACKS, Attack
 from ratchet_environments.folders.folder import Judge, TaskFolder, read
 from ratchet_environments.folders.judging import Judged, declared, judge, solve, start
+from ratchet_environments.folders.work import removed_by
 from ratchet_environments.workspaces import Workspaces
-from ratchet_kit.errors import InvalidArgument, RatchetError
+from ratchet_kit.errors import FailedPrecondition, InvalidArgument, RatchetError, Unimplemented
 
 _ATTACK_TIME = timedelta(seconds=60)
 
@@ -86,7 +87,8 @@ async def check_all(
         try:
             return await do(workspaces, path)
         except RatchetError as error:
-            return Checked(path, fault=f"the sandbox failed, and nothing is known: {error.message}", unknown=True)
+            how = "lacks what it needs" if isinstance(error, Unimplemented) else "failed"
+            return Checked(path, fault=f"the sandbox {how}, and nothing is known: {error.message}", unknown=True)
 
     return await each(one, paths, tell, at_once=4)
 
@@ -116,7 +118,9 @@ async def _try(workspaces: Workspaces, path: Path) -> _Oracle | Checked:
     if nothing.passed:
         return _failed(path, folder, "an agent that does nothing passes", nothing)
     made = [
-        f"/tmp/{name}" for name, file in after.files.items() if before.files.get(name) != file and "/.git/" not in name
+        folder.absolute(name)
+        for name, file in after.files.items()
+        if before.files.get(name) != file and "/.git/" not in name and not (folder.has_image and removed_by(name))
     ]
     return _Oracle(folder, made, nothing.reward or 0.0)
 
@@ -131,8 +135,10 @@ def _failed(path: Path, folder: TaskFolder, words: str, judged: Judged) -> Check
 async def _attacked(workspaces: Workspaces, oracle: _Oracle, attack: Attack) -> float:
     folder = oracle.folder
     async with start(workspaces, folder) as workspace:
-        script = attack.script(f"/tmp/{folder.workdir}".rstrip("/"), oracle.made, [f"/{name}" for name in folder.tests])
-        await workspace.exec("python", "-c", script, folder=folder.workdir, wall_time=_ATTACK_TIME)
+        script = attack.script(folder.absolute(folder.workdir), oracle.made, [f"/{name}" for name in folder.tests])
+        done = await workspace.exec("python3", "-c", script, folder=folder.workdir, wall_time=_ATTACK_TIME)
+        if done.exit.reason:
+            raise FailedPrecondition(f"{folder.name} can't be attacked: the image has no python3: {done.exit.reason}")
         # what it left running is still there, and so is its workspace until the judge has spoken
         work = await declared(workspace, folder)
         try:

@@ -1,7 +1,8 @@
-"""The part of a Dockerfile that needs no image: files, a working folder, variables.
+"""The part of a Dockerfile that builds nothing: an image that is there, files, a working folder, variables.
 
-COPY, ADD, WORKDIR and ENV as in docs.docker.com/reference/dockerfile; a `FROM python:3...` is the node's own Python.
-Whatever else changes files (RUN, --from, an URL) is refused, unless the task folder names a runtime that stands for it.
+COPY, ADD, WORKDIR and ENV as in docs.docker.com/reference/dockerfile; a `FROM python:3...` is the node's own Python,
+any other image one that the node was given. Whatever else changes files (RUN, --from, an URL) is refused, unless the
+task folder names a runtime that stands for it.
 """
 
 import json
@@ -13,11 +14,14 @@ from fnmatch import fnmatchcase
 from posixpath import basename, join, normpath
 
 from ratchet_environments.folders.tree import MOST_BYTES, MOST_FILES, File
+from ratchet_kit import images
 from ratchet_kit.errors import InvalidArgument, invalid
 
 SHOWN = "environment/Dockerfile"
 ROOTS = ("app", "data", "testbed", "tmp", "work", "workspace")
-"""Folders of the root where a workspace can have a task's files."""
+"""Folders of the root where a workspace of a runtime can have a task's files."""
+_NOT_OF_TASKS = ("dev", "logs", "proc", "solution", "sys", "tests")
+"""Folders of an image's root that are the platform's."""
 OWN = ".ratchet"
 """The judge's own folder in its workspace."""
 _MOST_LINES = 200
@@ -29,38 +33,62 @@ _NOTHING_TO_DO = {
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """`files` and `workdir` by their path in the workspace."""
+    """`files` and `workdir` by their path in the workspace. `image`: a name in full, or empty; its `workdir` is empty
+    where no WORKDIR says it."""
 
+    image: str = ""
     files: Mapping[str, File] = field(default_factory=dict)
     workdir: str = "app"
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-def place(path: str, field_name: str) -> str:
-    """Where an absolute path of a task is in the workspace: "/app/x" and "/tmp/app/x" are "app/x". Raises
-    InvalidArgument for a place that no workspace has."""
+def place(path: str, field_name: str, *, in_image: bool = False) -> str:
+    """Where an absolute path of a task is in the workspace: "/app/x" and "/tmp/app/x" are "app/x", except in an image,
+    which has both. Raises InvalidArgument for a place that no workspace has."""
     parts = [part for part in normpath(path).split("/") if part]
+    if in_image:
+        if (
+            not path.startswith("/")
+            or {"$", "\0"} & set(path)
+            or not parts
+            or parts[0] in _NOT_OF_TASKS
+            or OWN in parts
+        ):
+            others = ", ".join(f"/{name}" for name in _NOT_OF_TASKS)
+            raise invalid(field_name, f"{path!r} is no folder of a task: write an absolute path, not below {others}")
+        return "/".join(parts)
     if not path.startswith("/") or {"$", "\0"} & set(path) or not parts or parts[0] not in ROOTS or OWN in parts[:2]:
         folders = ", ".join(f"/{name}" for name in ROOTS)
         raise invalid(field_name, f"{path!r} is not in a folder that a workspace has: {folders}")
     return "/".join(parts[1:] if parts[0] == "tmp" else parts)
 
 
+def workdir_of(text: str) -> str:
+    """The folder of the last WORKDIR: all that an image's files do not show of the Dockerfile that it was built by.
+    Empty without one. Raises InvalidArgument, which names the line."""
+    built = Built("image", workdir="")
+    for number, instruction, rest in _instructions(text):
+        if instruction == "WORKDIR":
+            built = replace(built, workdir=place(_absolute(rest, built), f"{SHOWN}:{number}", in_image=True))
+    return built.workdir
+
+
 def interpret(text: str, context: Mapping[str, File], *, has_runtime: bool) -> Built:
     """`context`: the files of environment/. `has_runtime`: FROM and RUN are left out, as a runtime of the node has what
     they bring. Raises InvalidArgument, which names the line."""
-    built = Built()
+    built, begun = Built(), False
     for number, instruction, rest in _instructions(text):
         where = f"{SHOWN}:{number}"
         match instruction:
             case "FROM":
-                if not has_runtime and not _PYTHON.match(rest.split()[0] if rest else ""):
-                    raise _needs_runtime(where, f"the image {rest!r} is none of python:3")
+                if begun and not has_runtime:
+                    raise _needs_building(where, "a second FROM builds in stages")
+                built, begun = built if has_runtime else _from(rest, where), True
             case "RUN":
                 if not has_runtime:
-                    raise _needs_runtime(where, f"RUN {rest[:80]!r} changes the image")
+                    raise _needs_building(where, f"RUN {rest[:80]!r} changes the image")
             case "WORKDIR":
-                built = replace(built, workdir=place(_absolute(rest, built), where))
+                built = replace(built, workdir=_place(rest, built, where))
             case "ENV":
                 built = replace(built, environment={**built.environment, **_variables(rest, where)})
             case "COPY" | "ADD":
@@ -70,12 +98,29 @@ def interpret(text: str, context: Mapping[str, File], *, has_runtime: bool) -> B
     return built
 
 
-def _needs_runtime(where: str, reason: str) -> InvalidArgument:
+def _from(rest: str, where: str) -> Built:
+    words = [word for word in rest.split() if not word.startswith("--")]
+    name = words[0] if words else ""
+    if _PYTHON.match(name):
+        return Built()
+    try:
+        return Built(images.normal(name), workdir="")
+    except ValueError as error:
+        raise invalid(where, str(error)) from error
+
+
+def _needs_building(where: str, reason: str) -> InvalidArgument:
     return invalid(
         where,
-        f"{reason}, and a sandbox node builds no images. Give a node a runtime with these packages (ratchet sandbox "
-        'runtime add), and name it in task.toml: [metadata.ratchet] runtime = "NAME". FROM and RUN are left out then.',
+        f"{reason}, and a sandbox node builds no images. Build it elsewhere, by `docker build -t NAME environment && "
+        "docker save NAME -o NAME.tar`, put NAME.tar into the node's folder RATCHET_SANDBOX_IMAGES, and write in "
+        'task.toml: [environment] docker_image = "NAME". Or name a runtime of the node that has the packages '
+        '(ratchet sandbox runtime add): [metadata.ratchet] runtime = "NAME". FROM and RUN are left out then.',
     )
+
+
+def _place(path: str, built: Built, where: str) -> str:
+    return place(_absolute(path, built), where, in_image=bool(built.image))
 
 
 def _instructions(text: str) -> list[tuple[int, str, str]]:
@@ -103,7 +148,7 @@ def _bounded(files: dict[str, File], where: str) -> dict[str, File]:
 
 
 def _absolute(path: str, built: Built) -> str:
-    return path if path.startswith("/") else join("/tmp", built.workdir, path)
+    return path if path.startswith("/") else join("/" if built.image else "/tmp", built.workdir, path)
 
 
 def _variables(rest: str, where: str) -> dict[str, str]:
@@ -136,7 +181,7 @@ def _copied(rest: str, context: Mapping[str, File], built: Built, where: str) ->
     if not sources or any("://" in source or "$" in source for source in words):
         raise invalid(where, "needs files of environment/ and a place, without URLs and variables")
     into = target.endswith("/") or len(sources) > 1
-    base = place(_absolute(target, built), where)
+    base = _place(target, built, where)
     found: dict[str, File] = {}
     for source in sources:
         name = normpath(source.lstrip("/"))

@@ -12,6 +12,7 @@ from typing import Any
 
 from ratchet_environments.folders import dockerfile
 from ratchet_environments.folders.tree import File, Tree, bounded, read_file, read_tree
+from ratchet_kit import images
 from ratchet_kit.errors import InvalidArgument, invalid
 
 _TOML_BYTES, _TEXT_BYTES = 64 << 10, 256 << 10
@@ -19,6 +20,8 @@ _LONGEST = timedelta(hours=24)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}(/[A-Za-z0-9][A-Za-z0-9._-]{0,99})?$")
 _OWN = "metadata.ratchet"
 PARTS = ("environment", "tests", "solution")
+_SYSTEM = ("bin", "boot", "etc", "lib", "lib32", "lib64", "libx32", "run", "sbin", "usr")
+"""Folders of an image that the tests' own programs are of."""
 _FILES = {"task.toml": _TOML_BYTES, "instruction.md": _TEXT_BYTES}
 
 
@@ -47,7 +50,7 @@ class TaskFolder:
     instruction: str
     judge: Judge
     runtime: str
-    """A runtime of the node; empty: its Python."""
+    """A runtime of the node, or an image by its name in full; empty: the node's Python."""
     workdir: str
     """Path in the workspace: "app"."""
     environment: Tree
@@ -65,6 +68,19 @@ class TaskFolder:
     """Environment of all that runs."""
     verifier_variables: Mapping[str, str] = field(default_factory=dict)
     solution_variables: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def has_image(self) -> bool:
+        """Its workspaces have an image's root, and paths in them are relative to that; else to /tmp."""
+        return images.is_image(self.runtime)
+
+    def absolute(self, path: str) -> str:
+        """A path in the workspace as programs there have it."""
+        return f"/{path}" if self.has_image else f"/tmp/{path}".rstrip("/")
+
+    def temporary(self, name: str) -> str:
+        """The path in the workspace of /tmp/NAME."""
+        return f"tmp/{name}" if self.has_image else name
 
 
 def read(path: Path) -> TaskFolder:
@@ -134,16 +150,13 @@ def _interpreted(files: Tree, folder: str) -> TaskFolder:
     word = own.text("judge", Judge.PROCESS.value)
     if word not in list(Judge):
         raise invalid(f"task.toml: {_OWN}.judge", f"{word!r} is none of {', '.join(Judge)}")
-    context = _below(files, "environment")
-    if "Dockerfile" not in context:
-        raise invalid("environment/Dockerfile", "is not there: it says which files the agent begins with")
-    if ".dockerignore" in context:
-        raise invalid(
-            "environment/.dockerignore", "is not interpreted here: take out of environment/ what is not copied"
-        )
-    built = dockerfile.interpret(_text(files, dockerfile.SHOWN, _TEXT_BYTES), context, has_runtime=bool(runtime))
     environment, verifier = toml.table("environment"), toml.table("verifier")
-    workdir = environment.text("workdir", "")
+    built = _built(files, "" if runtime else environment.text("docker_image", ""), bool(runtime))
+    workdir, in_image = environment.text("workdir", ""), bool(built.image)
+    if in_image and not (workdir or built.workdir):
+        raise invalid(
+            "task.toml: environment.workdir", "is not there: say in which folder of the image the agent works"
+        )
     tests, solution = (
         {path: file for path, file in files.items() if path.startswith(part)} for part in ("tests/", "solution/")
     )
@@ -153,12 +166,12 @@ def _interpreted(files: Tree, folder: str) -> TaskFolder:
         _name(toml, folder),
         _text(files, "instruction.md", _TEXT_BYTES),
         Judge(word),
-        runtime,
-        dockerfile.place(workdir, "task.toml: environment.workdir") if workdir else built.workdir,
+        runtime or built.image,
+        dockerfile.place(workdir, "task.toml: environment.workdir", in_image=in_image) if workdir else built.workdir,
         built.files,
         tests,
         solution,
-        _artifacts(toml, workdir or f"/tmp/{built.workdir}"),
+        _artifacts(toml, workdir or f"{'' if in_image else '/tmp'}/{built.workdir}", in_image),
         toml.table("agent").seconds("timeout_sec", 600),
         verifier.seconds("timeout_sec", 600),
         environment.whole("memory_mb") << 20,
@@ -166,6 +179,25 @@ def _interpreted(files: Tree, folder: str) -> TaskFolder:
         verifier.variables("env"),
         toml.table("solution").variables("env"),
     )
+
+
+def _built(files: Tree, image: str, has_runtime: bool) -> dockerfile.Built:
+    """`image`: the one that was built already, by the Dockerfile if there is one."""
+    context = _below(files, "environment")
+    if image:
+        try:
+            name = images.normal(image)
+        except ValueError as error:
+            raise invalid("task.toml: environment.docker_image", str(error)) from error
+        text = _text(files, dockerfile.SHOWN, _TEXT_BYTES) if "Dockerfile" in context else ""
+        return dockerfile.Built(name, workdir=dockerfile.workdir_of(text))
+    if "Dockerfile" not in context:
+        raise invalid("environment/Dockerfile", "is not there: it says which files the agent begins with")
+    if ".dockerignore" in context:
+        raise invalid(
+            "environment/.dockerignore", "is not interpreted here: take out of environment/ what is not copied"
+        )
+    return dockerfile.interpret(_text(files, dockerfile.SHOWN, _TEXT_BYTES), context, has_runtime=has_runtime)
 
 
 def _toml(files: Tree) -> dict[str, Any]:
@@ -180,15 +212,13 @@ def _refuse_what_needs_more(files: Tree, toml: "_Table") -> None:
         raise invalid("task.toml: steps", "tasks of several steps are not judged here: make a folder of each step")
     environment, verifier = toml.table("environment"), toml.table("verifier")
     own_image = verifier.values.get("environment")
-    for field_name, value in (
-        ("environment.docker_image", environment.values.get("docker_image")),
-        ("verifier.environment.docker_image", own_image.get("docker_image") if isinstance(own_image, dict) else None),
-    ):
-        if value and not toml.table("metadata").table("ratchet").values.get("runtime"):
-            raise invalid(
-                f"task.toml: {field_name}",
-                f"a sandbox node runs no images: name a runtime of it that has what is needed in [{_OWN}] runtime",
-            )
+    value = own_image.get("docker_image") if isinstance(own_image, dict) else None
+    has_runtime = toml.table("metadata").table("ratchet").values.get("runtime")
+    if value and value != environment.values.get("docker_image") and not has_runtime:
+        raise invalid(
+            "task.toml: verifier.environment.docker_image",
+            "tests run in the agent's image: name one that has what both need in [environment] docker_image",
+        )
     for field_name in ("gpus", "mcp_servers"):
         if environment.values.get(field_name):
             raise invalid(f"task.toml: environment.{field_name}", "a workspace has none: take it out of the task")
@@ -204,7 +234,7 @@ def _name(toml: "_Table", folder: str) -> str:
     return name
 
 
-def _artifacts(toml: "_Table", workdir: str) -> tuple[Artifact, ...]:
+def _artifacts(toml: "_Table", workdir: str, in_image: bool) -> tuple[Artifact, ...]:
     where = "task.toml: artifacts"
     given = toml.values.get("artifacts", [])
     if not isinstance(given, list) or len(given) > 100:
@@ -219,8 +249,14 @@ def _artifacts(toml: "_Table", workdir: str) -> tuple[Artifact, ...]:
             or not all(isinstance(it, str) for it in exclude)
         ):
             raise invalid(where, "each is a path, or {source = PATH, exclude = [PATTERN, ...]}")
-        path = "logs/artifacts" if source.rstrip("/") == "/logs/artifacts" else dockerfile.place(source, where)
-        if path.split("/")[0] in ("", "tests", "solution") or (path.startswith("logs") and path != "logs/artifacts"):
+        of_logs = source.rstrip("/") == "/logs/artifacts"
+        path = "logs/artifacts" if of_logs else dockerfile.place(source, where, in_image=in_image)
+        first = path.split("/")[0]
+        if (
+            first in ("", "tests", "solution")
+            or (path.startswith("logs") and path != "logs/artifacts")
+            or (in_image and (path == "tmp" or (first in _SYSTEM and not path.startswith("usr/src/"))))
+        ):
             raise invalid(where, f"{source!r} holds more than the agent's work: name folders and files below it")
         found.append(Artifact(path, tuple(exclude)))
     return tuple(found)

@@ -29,7 +29,8 @@ _TOOLS = f"{OWN}/bin"
 _COMMAND = (
     f'export PATH="/tmp/{_TOOLS}:$PATH" PYTHONPATH="/tests${{PYTHONPATH:+:$PYTHONPATH}}" && exec bash /tests/test.sh'
 )
-_FOLDERS = ("logs/verifier", "logs/agent", "logs/artifacts", f"{OWN}/home")
+_HOME = f"{OWN}/home"
+_FOLDERS = ("logs/verifier", "logs/agent", "logs/artifacts")
 _GIT = {
     "core.hooksPath": "/dev/null", "core.fsmonitor": "false", "core.pager": "cat", "safe.bareRepository": "explicit",
 }  # fmt: skip
@@ -82,7 +83,7 @@ async def declared(workspace: Workspace, folder: TaskFolder) -> Work:
     try:
         for artifact in folder.artifacts:
             try:
-                tar = await workspace.read(artifact.path, most=3 * MOST_BYTES)
+                tar = await workspace.read(artifact.path, most=3 * MOST_BYTES, changed=True)
             except InvalidArgument:
                 continue  # it made none, or a link
             found = clean(folder, tar)
@@ -109,13 +110,15 @@ async def judge(workspaces: Workspaces, folder: TaskFolder, work: Work, *, forge
         if folder.judge is Judge.PROGRAM:
             both = workspaces.two(folder.runtime, limits)
             program, workspace = await stack.enter_async_context(both)
-            await _fill(program, folder, work)
             subject = Subject(program, folder)
         else:
             workspace = await stack.enter_async_context(workspaces.open(folder.runtime, limits))
         _check(workspace)
-        await _fill(workspace, folder, Work() if subject else work)
-        await workspace.write(packed(_judges_files(folder), _FOLDERS))
+        for one in (workspace, *([subject.workspace] if subject else [])):
+            await one.write(packed(untouched(folder), [folder.workdir] if folder.workdir else []))
+        if fault := await _hand_over(subject.workspace if subject else workspace, work):
+            return Judged(0.0, shares, f"the agent's files can't be taken: {fault}")
+        await workspace.write(packed(_judges_files(folder), (*_FOLDERS, folder.temporary(_HOME))))
         done = await _test(workspace, folder, subject)
         output = (done.stdout + done.stderr).decode("utf-8", "replace")[-_SHOWN:]
         if done.exit.end != pb.ExecExit.END_EXITED or done.exit.status < 0:
@@ -131,11 +134,14 @@ async def judge(workspaces: Workspaces, folder: TaskFolder, work: Work, *, forge
         return Judged(reward, shares, f"reward {reward:g}", output)
 
 
-async def _fill(workspace: Workspace, folder: TaskFolder, work: Work) -> None:
-    """The task's files, and the agent's."""
-    await workspace.write(packed(untouched(folder), [folder.workdir] if folder.workdir else []))
-    if work.files or work.folders:
-        await workspace.write(work.tar)
+async def _hand_over(workspace: Workspace, work: Work) -> str:
+    """The reason why the agent's files have no place beside the task's, or nothing."""
+    try:
+        for tar in work.tars:
+            await workspace.write(tar)
+    except InvalidArgument as error:
+        return error.message
+    return ""
 
 
 def _judges_files(folder: TaskFolder) -> dict[str, File]:
@@ -143,12 +149,13 @@ def _judges_files(folder: TaskFolder) -> dict[str, File]:
     settings = {f"tests/{name}" for name in ("pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg")}
     pinned = {} if settings & set(folder.tests) else {"tests/pytest.ini": File(b"[pytest]\n")}
     own = resources.files("ratchet_environments.folders").joinpath("subject_command.py").read_bytes()
-    return {**pinned, **folder.tests, **commands(_TOOLS), f"{OWN}/subject_command.py": File(own)}
+    tools = {folder.temporary(path): file for path, file in commands(_TOOLS, folder.has_image).items()}
+    return {**pinned, **folder.tests, **tools, folder.temporary(f"{OWN}/subject_command.py"): File(own)}
 
 
 async def _test(workspace: Workspace, folder: TaskFolder, subject: Subject | None) -> Done:
     environment = {
-        "HOME": f"/tmp/{OWN}/home",
+        "HOME": f"/tmp/{_HOME}",
         "PYTHONNOUSERSITE": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
         **_git(),
@@ -162,7 +169,7 @@ async def _test(workspace: Workspace, folder: TaskFolder, subject: Subject | Non
         return await workspace.exec(
             *command, environment=environment, folder=place, wall_time=limit, output_bytes=_OUTPUT_BYTES
         )
-    relayed = ["python", "-I", f"/tmp/{OWN}/subject_command.py", *command]
+    relayed = ["python3", "-I", f"/tmp/{OWN}/subject_command.py", *command]
     return await run_with(workspace, relayed, subject, environment=environment, folder=place, wall_time=limit)
 
 

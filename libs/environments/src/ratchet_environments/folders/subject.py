@@ -52,7 +52,7 @@ class Subject:
                 )
                 return _ended(done)
             case "get":
-                path = place(request["path"], "subject get")
+                path = place(request["path"], "subject get", in_image=self.folder.has_image)
                 files, _ = unpacked(await self.workspace.read(path), path)
                 name = basename(path)
                 inner = {
@@ -60,7 +60,8 @@ class Subject:
                 }  # links are left out: they would lead to the judge's own files
                 return {"status": 0, "tar": b64encode(packed(inner)).decode()}
             case "put":
-                await self.workspace.write(b64decode(request["tar"]), place(request["path"], "subject put"))
+                target = place(request["path"], "subject put", in_image=self.folder.has_image)
+                await self.workspace.write(b64decode(request["tar"]), target)
                 return {"status": 0}
         raise ValueError(str(request["do"])[:100])
 

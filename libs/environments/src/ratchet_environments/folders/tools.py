@@ -8,6 +8,15 @@ from ratchet_environments.folders.tree import File
 _PYTEST = """#!/bin/bash
 exec python -P -m pytest "$@"
 """
+_IN_IMAGE = """#!/bin/bash
+# Runs a module of the image's Python, of whatever version: none from where it runs.
+python=$(command -v python || command -v python3)
+exec "$python" -c 'import sys
+sys.path[:] = [one for one in sys.path if one]
+sys.argv[:1] = []
+import runpy
+runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)' "$@"
+"""
 _UVX = """#!/bin/bash
 # Runs a module of the runtime; what it would fetch must be there.
 while [[ $1 == -* ]]; do
@@ -16,7 +25,7 @@ while [[ $1 == -* ]]; do
     *) shift ;;
   esac
 done
-exec python -P -m "$@"
+exec RUN "$@"
 """
 _UV = """#!/bin/bash
 if [[ $1 != run ]]; then
@@ -27,7 +36,10 @@ exec "$(dirname "$0")/uvx" "${@:2}"
 """
 
 
-def commands(folder: str) -> Mapping[str, File]:
-    """Below a folder, which must be on the PATH."""
-    texts = {"pytest": _PYTEST, "uvx": _UVX, "uv": _UV}
+def commands(folder: str, in_image: bool) -> Mapping[str, File]:
+    """Below a folder, which must be on the PATH. An image has its own pytest."""
+    texts = {"pytest": _PYTEST, "uvx": _UVX.replace("RUN", "python -P -m"), "uv": _UV}
+    if in_image:
+        module = '"$(dirname "$0")/run-module"'
+        texts = {"run-module": _IN_IMAGE, "uvx": _UVX.replace("RUN", module), "uv": _UV}
     return {f"{folder}/{name}": File(text.encode(), 0o755) for name, text in texts.items()}

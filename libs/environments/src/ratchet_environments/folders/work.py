@@ -9,6 +9,9 @@ from ratchet_environments.folders.folder import Artifact, TaskFolder
 from ratchet_environments.folders.tree import File, Tree, packed, unpacked
 
 _GIT_CONFIG = b"[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n"
+_REMOVED = ".wh."
+_METADATA = ("*.dist-info", "*.egg-info")
+"""Folders by which pytest finds plugins where Python looks for modules, as it may in an image's working folder."""
 _LOADED = ("conftest.py", "sitecustomize.py", "usercustomize.py", "pytest.ini", ".pytest.ini", "*.pth", "*.pyc")
 """Files that Python or pytest load unasked."""
 
@@ -21,8 +24,24 @@ class Work:
     """Why the files can't be taken, which is the agent's doing."""
 
     @property
-    def tar(self) -> bytes:
-        return packed(self.files, self.folders)
+    def tars(self) -> list[bytes]:
+        """To be written in order: what is removed of an image comes first, so that something else can be there."""
+        deepest_first = sorted(self.files.items(), key=lambda one: -one[0].count("/"))
+        removed = {path: file for path, file in deepest_first if removed_by(path)}
+        others = {path: file for path, file in self.files.items() if path not in removed}
+        return [packed(removed)] * bool(removed) + [packed(others, self.folders)] * bool(others or self.folders)
+
+
+def removed_by(path: str) -> str:
+    """The path of what an entry `.wh.NAME` of an image's workspace says was removed there; empty for another entry."""
+    parent, _, name = path.rpartition("/")
+    return f"{parent}/{name.removeprefix(_REMOVED)}".lstrip("/") if name.startswith(_REMOVED) else ""
+
+
+def mark_of(path: str) -> str:
+    """The entry that says so of a path."""
+    parent, _, name = path.rpartition("/")
+    return f"{parent}/{_REMOVED}{name}".lstrip("/")
 
 
 def clean(folder: TaskFolder, tar: bytes) -> Work:
@@ -31,12 +50,17 @@ def clean(folder: TaskFolder, tar: bytes) -> Work:
     files, folders = unpacked(tar, "the agent's files")
     kept: dict[str, File] = {}
     for path, file in files.items():
-        artifact = _artifact(folder.artifacts, path)
+        removed = removed_by(path) if folder.has_image else ""
+        artifact = _artifact(folder.artifacts, removed or path)
+        if removed:
+            if artifact and not _acts_by_itself(removed):
+                kept[path] = File()
+            continue
         if artifact is None or (file.link and not _stays(path, file.link, artifact.path)):
             continue
         if not _acts_by_itself(path):
             kept[path] = file
-        elif path.endswith("/.git/config") and not file.link:
+        elif path.endswith("/.git/config") and not file.link and not folder.has_image:
             kept[path] = File(_GIT_CONFIG)
     own = [path for path in folder.environment if _acts_by_itself(path) and _artifact(folder.artifacts, path)]
     kept |= {path: folder.environment[path] for path in own}
@@ -73,6 +97,8 @@ def _stays(path: str, link: str, below: str) -> bool:
 
 def _acts_by_itself(path: str) -> bool:
     *parents, name = path.split("/")
+    if any(fnmatchcase(part, pattern) for part in (*parents, name) for pattern in _METADATA):
+        return True
     if name == ".git" or any(fnmatchcase(name, pattern) for pattern in _LOADED):
         return True
     if ".git" not in parents:

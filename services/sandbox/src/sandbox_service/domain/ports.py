@@ -99,8 +99,9 @@ class Cage(Protocol):
         be unpacked, ResourceExhausted where it does not fit, CageLost."""
         ...
 
-    def read(self, names: Sequence[str]) -> AsyncGenerator[bytes]:
-        """A tar of what has these names, links as links. Raises InvalidArgument for what isn't there, CageLost."""
+    def read(self, names: Sequence[str], changed: bool = False) -> AsyncGenerator[bytes]:
+        """A tar of what has these names, links as links; `changed`: of what differs from its image, if it has one, with
+        `.wh.NAME` for what was removed. Raises InvalidArgument for what isn't there, CageLost."""
         ...
 
     async def stop(self) -> None:

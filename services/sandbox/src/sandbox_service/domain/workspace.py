@@ -32,8 +32,8 @@ class WorkspaceLimits:
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceSpec:
-    """`runtime`: a Python environment of the node. `keep_processes`: what an exec leaves running lives on, until the
-    workspace ends; else it is killed at the end of its exec."""
+    """`runtime`: a Python environment of the node, or an image by its name in full. `keep_processes`: what an exec
+    leaves running lives on, until the workspace ends; else it is killed at the end of its exec."""
 
     runtime: str = "python"
     limits: WorkspaceLimits = WorkspaceLimits()

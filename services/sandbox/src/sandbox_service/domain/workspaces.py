@@ -89,7 +89,7 @@ class Workspaces:
         try:
             cage = await self._cages.make(spec)
             if source:
-                async with self._turn(source), aclosing(source.cage.read(["."])) as chunks:
+                async with self._turn(source), aclosing(source.cage.read(["."], changed=True)) as chunks:
                     usage = await cage.write("", chunks)
         except BaseException:
             if cage:
@@ -175,9 +175,13 @@ class Workspaces:
             live.workspace = replace(live.workspace, usage=usage)
             return usage
 
-    async def read(self, id: str, names: Sequence[str], caller: str = "") -> AsyncGenerator[bytes]:
-        """A tar of what has these names. Raises NotFound, InvalidArgument."""
-        async with self._turn(self._get(id, caller)) as live, aclosing(live.cage.read(names)) as chunks:
+    async def read(
+        self, id: str, names: Sequence[str], caller: str = "", changed: bool = False
+    ) -> AsyncGenerator[bytes]:
+        """A tar of what has these names. `changed`: of what differs from its image.
+
+        Raises NotFound, InvalidArgument."""
+        async with self._turn(self._get(id, caller)) as live, aclosing(live.cage.read(names, changed)) as chunks:
             async for chunk in chunks:
                 yield chunk
 

@@ -160,7 +160,10 @@ class CreateWorkspaceRequest(_message.Message):
     COPY_OF_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     runtime: _builtins.str
-    """A Python environment of the node ("python", "numpy", a user's own). Default "python"."""
+    """A Python environment of the node ("python", "numpy", a user's own), or an image by its name with a tag or digest
+    ("swe/django:1", "app@sha256:..."): its files are the root then, and paths are relative to that. UNIMPLEMENTED for
+    one that the node was not given; FAILED_PRECONDITION for one that can't be read, and at L1. Default "python".
+    """
     keep_processes: _builtins.bool
     """Processes that an Exec leaves running live on until the workspace ends, within its limits. Otherwise they are killed
     with their Exec.
@@ -384,7 +387,7 @@ class ExecStart(_message.Message):
     """Workspace to run in."""
     caller: _builtins.str
     folder: _builtins.str
-    """Folder to start in, relative to the workspace's."""
+    """Folder to start in, relative to the workspace's. Unset: that, or an image's WorkingDir."""
     output_bytes: _builtins.int
     """Bytes of stdout and stderr together to send; the rest is dropped. Default 16 MiB; at most 256 MiB."""
     relay: _builtins.bool
@@ -397,7 +400,7 @@ class ExecStart(_message.Message):
 
     @_builtins.property
     def environment(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Added to a clean environment (PATH, HOME, TMPDIR, LANG, TZ)."""
+        """Added to a clean environment (PATH, HOME, TMPDIR, LANG, TZ), or to an image's."""
 
     @_builtins.property
     def cpu_time(self) -> _duration_pb2.Duration:
@@ -649,8 +652,13 @@ class ReadFilesRequest(_message.Message):
     ID_FIELD_NUMBER: _builtins.int
     PATHS_FIELD_NUMBER: _builtins.int
     CALLER_FIELD_NUMBER: _builtins.int
+    CHANGED_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     caller: _builtins.str
+    changed: _builtins.bool
+    """Leaves out what is as in the workspace's image. The tar is a layer as OCI's images have them: `.wh.NAME` says that
+    NAME was removed, and WriteFiles removes it. Without an image there is no difference.
+    """
     @_builtins.property
     def paths(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Relative to the workspace's folder; "." is all of it. At most 256."""
@@ -661,10 +669,11 @@ class ReadFilesRequest(_message.Message):
         id: _builtins.str = ...,
         paths: _abc.Iterable[_builtins.str] | None = ...,
         caller: _builtins.str = ...,
+        changed: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["caller", b"caller", "id", b"id", "paths", b"paths"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["caller", b"caller", "changed", b"changed", "id", b"id", "paths", b"paths"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

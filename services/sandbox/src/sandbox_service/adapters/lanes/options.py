@@ -23,6 +23,7 @@ class LaneOptions:
     `max_result_bytes`: of one answer, encoded; those of a program together may be ANSWERS times as large.
     `job_uid`: where the uids begin that root's lanes become, one each: see uids.py.
     `runtimes_dir`: a folder of virtual environments, each a runtime of its name: see environments.py.
+    `images`: a folder of images that workspaces may have: adapters/images.
     `min_level`: below it no lane starts.
     """
 
@@ -34,6 +35,7 @@ class LaneOptions:
     job_uid: int = 61000
     min_level: Level = Level.L1
     runtimes_dir: Path | None = None
+    images: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from typing import Any
 
 from ratchet_kit.errors import FailedPrecondition, ResourceExhausted, invalid
 from ratchet_kit.logs import get_logger
+from sandbox_service.adapters.images.store import Image
 from sandbox_service.adapters.lanes import cgroups, protocol
 from sandbox_service.adapters.workspaces.nursery import receive, receive_socket
 from sandbox_service.adapters.workspaces.relay import Relay
@@ -21,12 +22,22 @@ from sandbox_service.adapters.workspaces.streams import Inlet, Outlet
 from sandbox_service.cage.lane import scratch
 from sandbox_service.domain.levels import Level
 from sandbox_service.domain.ports import CageLost
-from sandbox_service.domain.workspace import Command, ExecEnd, Exit, Output, Relayed, Usage, WorkspaceSpec
+from sandbox_service.domain.workspace import (
+    Command,
+    ExecEnd,
+    Exit,
+    Output,
+    Relayed,
+    Usage,
+    WorkspaceLimits,
+    WorkspaceSpec,
+)
 
 log = get_logger(__name__)
 
 _CANCEL_GRACE, _STOP_GRACE = 10, 1  # seconds
 _FILES_CPU, _FILES_WALL = timedelta(minutes=1), timedelta(minutes=10)
+_COMMAND = "command"
 _INODE = 4096  # bytes of disk for each file that there may be, at least
 _FULL = tuple(f"[Errno {number}]" for number in (errno.ENOSPC, errno.EFBIG))
 _OWN_PROCESSES = 2  # its keeper and its pid 1
@@ -34,12 +45,13 @@ _OWN_PROCESSES = 2  # its keeper and its pid 1
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a workspace is made. `release` gives back its user id."""
+    """Where a workspace is made. `release` gives back its user id, and its image."""
 
     stage: str
     cgroup: cgroups.LaneCgroup | None
     environment: dict[str, str]
     release: Callable[[], None]
+    image: Image | None = None
 
 
 class WorkspaceCage:
@@ -66,7 +78,7 @@ class WorkspaceCage:
         setup = {
             "cpu": limits.cpu_time.total_seconds(),
             "memory": limits.memory_bytes,
-            "disk": (limits.disk_bytes, max(1024, limits.disk_bytes // _INODE)),
+            "disk": disk_of(limits),
             "stays": spec.keep_processes,
         }
         await self.set_up(setup)
@@ -97,7 +109,8 @@ class WorkspaceCage:
         if command.relay and self.door is None:
             raise FailedPrecondition(f"this workspace ({self.level}) can have no relay: {self.no_relay}")
         limits = self._spec.limits
-        arguments = (command.argv, {**self._place.environment, **command.environment}, command.folder)
+        folder = command.folder or (self._place.image.workdir if self._place.image else "")
+        arguments = (command.argv, {**self._place.environment, **command.environment}, folder)
         cpu = min(command.cpu_time or limits.cpu_time, limits.cpu_time)
         wall = min(command.wall_time or limits.wall_time, limits.wall_time)
         room, cut = command.output_bytes, False
@@ -105,7 +118,7 @@ class WorkspaceCage:
         pieces: AsyncIterator[Relayed] | None = None
         if command.relay:
             stdin, pieces = _nothing(), (one async for one in given if isinstance(one, Relayed))
-        async with contextlib.aclosing(self._do("command", arguments, cpu, wall, stdin, pieces)) as events:
+        async with contextlib.aclosing(self._do(_COMMAND, arguments, cpu, wall, stdin, pieces)) as events:
             async for event in events:
                 if isinstance(event, Output):
                     data = event.data[:room]
@@ -119,15 +132,17 @@ class WorkspaceCage:
                     yield _exit(event, cut)
 
     async def write(self, folder: str, archive: AsyncIterator[bytes]) -> Usage:
-        async with contextlib.aclosing(self._do("write", (folder,), _FILES_CPU, _FILES_WALL, archive)) as events:
+        arguments = (folder, self._place.image is not None)
+        async with contextlib.aclosing(self._do("write", arguments, _FILES_CPU, _FILES_WALL, archive)) as events:
             async for event in events:
                 if isinstance(event, dict):
                     return _moved(event).usage
         raise CageLost("it ended")
 
-    async def read(self, names: Sequence[str]) -> AsyncGenerator[bytes]:
+    async def read(self, names: Sequence[str], changed: bool = False) -> AsyncGenerator[bytes]:
         arguments = (tuple(names), self._spec.limits.disk_bytes)
-        async with contextlib.aclosing(self._do("read", arguments, _FILES_CPU, _FILES_WALL, _nothing())) as events:
+        mode = "changed" if changed and self._place.image else "read"
+        async with contextlib.aclosing(self._do(mode, arguments, _FILES_CPU, _FILES_WALL, _nothing())) as events:
             async for event in events:
                 if isinstance(event, dict):
                     _moved(event)
@@ -148,7 +163,8 @@ class WorkspaceCage:
         limits = self._spec.limits
         tasks = limits.processes + _OWN_PROCESSES
         payload = protocol.frame((mode, arguments, limits.memory_bytes, cpu.total_seconds(), limits.disk_bytes, tasks))
-        head = {"do": "run", "cpu": cpu.total_seconds(), "wall": wall.total_seconds()}
+        seconds = {"cpu": cpu.total_seconds(), "wall": wall.total_seconds()}
+        head = {"do": "run", "is_command": mode == _COMMAND, **seconds}
         inlet, outlets = Inlet(), (Outlet(changed), Outlet(changed))
         relay = Relay(self.door, changed) if self.door and pieces else None
         feed = answer = None
@@ -275,6 +291,11 @@ class WorkspaceCage:
         if self._place.cgroup is not None and not self._place.cgroup.remove():
             log.warning("workspace.cgroup_left_behind")
         remove_stage(self._place.stage)
+
+
+def disk_of(limits: WorkspaceLimits) -> tuple[int, int]:
+    """Bytes, and files that there may be."""
+    return limits.disk_bytes, max(1024, limits.disk_bytes // _INODE)
 
 
 def remove_stage(stage: str) -> None:

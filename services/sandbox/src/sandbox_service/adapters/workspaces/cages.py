@@ -10,15 +10,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
+from ratchet_kit import images
 from ratchet_kit.errors import FailedPrecondition, RatchetError, Unavailable, Unimplemented
 from ratchet_kit.logs import get_logger
+from sandbox_service.adapters.images.store import Image, Images
 from sandbox_service.adapters.lanes import cgroups, cleanup
 from sandbox_service.adapters.lanes.options import LaneOptions
 from sandbox_service.adapters.lanes.uids import BLOCK, Uids
 from sandbox_service.adapters.languages import environments
 from sandbox_service.adapters.languages.commands import ENVIRONMENT
 from sandbox_service.adapters.languages.toolchains import Toolchains
-from sandbox_service.adapters.workspaces.cage import Place, WorkspaceCage, remove_stage
+from sandbox_service.adapters.workspaces.cage import Place, WorkspaceCage, disk_of, remove_stage
 from sandbox_service.adapters.workspaces.nursery import Nursery
 from sandbox_service.domain import levels
 from sandbox_service.domain.levels import Level
@@ -27,6 +29,7 @@ from sandbox_service.domain.workspaces import MOST
 
 log = get_logger(__name__)
 
+_STANDARD = "python"
 _START_LIMIT, _CALM = 20, 0.5  # seconds
 
 
@@ -38,7 +41,7 @@ class WorkspaceCages:
         self._options, self._ceiling = options, ceiling
         found = [environments.standard(options.python), *environments.find(options.runtimes_dir)]
         self._environments = {environment.runtime.name: environment for environment in found}
-        self._toolchains = Toolchains()
+        self._toolchains, self._images = Toolchains(), Images(options.images)
         self._home = cgroups.find_or_reason()
         self._uids: Uids | None = None
         self._free_uids: list[int] = []
@@ -59,6 +62,7 @@ class WorkspaceCages:
         for stage in cleanup.abandoned(Path(tempfile.gettempdir())):
             await asyncio.to_thread(remove_stage, stage)
             log.info("workspace.folder_removed", folder=stage)
+        await asyncio.to_thread(self._images.tidy)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -68,6 +72,7 @@ class WorkspaceCages:
         await asyncio.gather(*(cage.stop() for cage in list(self._made)))
         await asyncio.gather(*(nursery.stop() for nursery in self._nurseries.values()))
         await self._toolchains.stop()
+        await self._images.stop()
         if self._uids:
             self._uids.release()
 
@@ -77,9 +82,30 @@ class WorkspaceCages:
         return sum(cage.is_up for spares in self._spares.values() for cage in spares)
 
     async def make(self, spec: WorkspaceSpec) -> WorkspaceCage:
+        if images.is_image(spec.runtime):
+            return await self._opened(await self._of_image(spec), spec)
         runtime, spares = spec.runtime, self._spares[spec.runtime]
         await self._drop_lost(spares)
-        cage = spares.pop() if spares else await self._forked(runtime)
+        cage = await self._opened(spares.pop() if spares else await self._forked(runtime), spec)
+        self._last = asyncio.get_running_loop().time()
+        self._wanted = max(self._wanted, len(self._made) - self.waiting)
+        if self._refilling is None or self._refilling.done():
+            self._refilling = asyncio.create_task(self._refill(runtime))
+        return cage
+
+    async def _of_image(self, spec: WorkspaceSpec) -> WorkspaceCage:
+        """None of these waits in advance: its root is made for one image and one size of disk."""
+        if reason := (await self._nursery(_STANDARD)).refused:
+            raise FailedPrecondition(f"images need namespaces (L2 or L3), which this node lacks: {reason}")
+        image = await self._images.use(spec.runtime)
+        try:
+            return await self._forked(_STANDARD, image, spec)
+        except BaseException:
+            image.release()
+            raise
+
+    @staticmethod
+    async def _opened(cage: WorkspaceCage, spec: WorkspaceSpec) -> WorkspaceCage:
         try:
             async with asyncio.timeout(_START_LIMIT):
                 await cage.open(spec)
@@ -88,10 +114,6 @@ class WorkspaceCages:
             if isinstance(error, (OSError, EOFError, TimeoutError)):
                 raise Unavailable(f"a workspace did not start: {error!r}") from error
             raise
-        self._last = asyncio.get_running_loop().time()
-        self._wanted = max(self._wanted, len(self._made) - self.waiting)
-        if self._refilling is None or self._refilling.done():
-            self._refilling = asyncio.create_task(self._refill(runtime))
         return cage
 
     async def _refill(self, runtime: str) -> None:
@@ -115,8 +137,10 @@ class WorkspaceCages:
         await asyncio.gather(*(cage.stop() for cage in lost))
         return bool(lost)
 
-    async def _forked(self, runtime: str) -> WorkspaceCage:
-        """A keeper in its walls, that waits for its workspace."""
+    async def _forked(
+        self, runtime: str, image: Image | None = None, spec: WorkspaceSpec | None = None
+    ) -> WorkspaceCage:
+        """A keeper in its walls, that waits for its workspace. `image`: the root of this one, which `spec` bounds."""
         nursery = await self._nursery(runtime)
         uid = self._free_uids.pop()
         stage = tempfile.mkdtemp(prefix=f"{cleanup.STAGE_PREFIX}{os.getpid()}-")
@@ -124,13 +148,16 @@ class WorkspaceCages:
         cage: WorkspaceCage | None = None
         python = self._environments[runtime].python
         environment = {**ENVIRONMENT, "PATH": f"{os.path.dirname(python)}:{ENVIRONMENT['PATH']}:/names"}
+        own = (image.folder, *disk_of(spec.limits)) if image and spec else None
 
         def release() -> None:
             self._free_uids.append(uid)
+            if image:
+                image.release()
             if cage:
                 self._made.discard(cage)
 
-        place = Place(stage, group, environment, release)
+        place = Place(stage, group, image.environment if image else environment, release, image)
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         try:
@@ -141,7 +168,7 @@ class WorkspaceCages:
             if group:
                 await asyncio.to_thread(group.enter, pid)
             async with asyncio.timeout(_START_LIMIT):
-                hello = await cage.set_up({"stage": stage, "uid": uid, "cgroup": group is not None})
+                hello = await cage.set_up({"stage": stage, "uid": uid, "cgroup": group is not None, "image": own})
             self._settle(cage, hello, no_cgroup)
         except BaseException as error:
             await self._give_up(cage, place)

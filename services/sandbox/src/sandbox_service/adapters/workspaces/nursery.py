@@ -30,6 +30,8 @@ class Nursery:
         self._process: asyncio.subprocess.Process | None = None
         self._socket: socket.socket
         self._words: asyncio.Task[None] | None = None
+        self.refused = ""
+        """The reason why its workspaces have no namespaces, if they have none."""
 
     async def start(self) -> None:
         """Raises Unavailable."""
@@ -62,7 +64,7 @@ class Nursery:
             }
             async with asyncio.timeout(_START_LIMIT):
                 await asyncio.get_running_loop().sock_sendall(ours, protocol.frame(setup))
-                await receive(ours)
+                self.refused = str((await receive(ours))["refused"])
         except (OSError, EOFError, TimeoutError) as error:
             await self.stop()
             raise Unavailable(f"the process that makes workspaces did not start: {error!r}") from error

@@ -12,6 +12,8 @@ _READ = _EXECUTE | _READ_FILE | _READ_DIR
 # Rights by ABI version: 1 has the first 13, 2 adds REFER, 3 TRUNCATE, 5 IOCTL_DEV.
 _RIGHTS_BY_ABI = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 4: (1 << 15) - 1, 5: (1 << 16) - 1}
 _FILE_RIGHTS = _EXECUTE | _WRITE_FILE | _READ_FILE | 1 << 14 | 1 << 15
+# To list a folder, and to make, move and remove what is in it, but for devices.
+_MAKING = _READ_DIR | sum(1 << bit for bit in (4, 5, 7, 8, 9, 10, 12, 13))
 
 
 def rights() -> int:
@@ -73,6 +75,40 @@ class Rules:
         os.close(target)
 
 
+def all_of(handled: int, is_folder: bool = True) -> int:
+    """All that may be done with a folder and what is below it, or with a file."""
+    return handled if is_folder else handled & _FILE_RIGHTS
+
+
+def reading_of(handled: int, path: str) -> int:
+    """To read a folder and all below it, or a file; a device's, what programs do with it."""
+    allowed = _READ & handled
+    if not os.path.isdir(path):
+        allowed &= _FILE_RIGHTS | (_WRITE_FILE if path.startswith("/dev/") else 0)
+        allowed |= _WRITE_FILE if path in ("/dev/null", "/dev/full") else 0
+    return allowed
+
+
+def making_of(handled: int) -> int:
+    """To list a folder, and to make, move and remove entries: not to open what is in them."""
+    return handled & _MAKING
+
+
+def ruleset(handled: int, paths: list[tuple[str, int]]) -> int:
+    """A descriptor of rules for some paths, each with what may be done there. Raises OSError."""
+    made = libc.syscall(_CREATE, struct.pack("=Q", handled), 8, 0)
+    for path, allowed in paths:
+        target = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        libc.syscall(_ADD, made, 1, _rule(allowed, target), 0)
+        os.close(target)
+    return made
+
+
+def restrict(rules: int) -> None:
+    """The calling process, by a descriptor that `ruleset` made. Needs no_new_privs. Raises OSError."""
+    libc.syscall(_RESTRICT, rules, 0)
+
+
 def _put(descriptor: int, place: int) -> None:
     os.dup2(descriptor, place, False)
     os.close(descriptor)
@@ -84,11 +120,7 @@ def _readable(path: str, handled: int) -> ctypes.c_char_p | None:
         target = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
-    allowed = _READ & handled
-    if not os.path.isdir(path):
-        allowed &= _FILE_RIGHTS | (_WRITE_FILE if path.startswith("/dev/") else 0)
-        allowed |= _WRITE_FILE if path in ("/dev/null", "/dev/full") else 0
-    return _rule(allowed, target)
+    return _rule(reading_of(handled, path), target)
 
 
 def _rule(allowed: int, target: int) -> ctypes.c_char_p:

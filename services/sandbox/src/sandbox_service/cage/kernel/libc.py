@@ -13,7 +13,7 @@ MNT_DETACH = 2
 PR_SET_PDEATHSIG, PR_GET_DUMPABLE, PR_SET_DUMPABLE = 1, 3, 4
 PR_SET_SECCOMP, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 22, 24, 38
 PR_CAP_AMBIENT, _RAISE, _CLEAR_ALL = 47, 2, 4
-CAP_SETPCAP, CAP_SYS_ADMIN = 8, 21
+CAP_SETPCAP, CAP_SYS_CHROOT, CAP_SYS_ADMIN = 8, 18, 21
 SECCOMP_MODE_FILTER = 2
 _F_GETFL, _F_DUPFD_CLOEXEC = 3, 1030
 _HIGH = 64  # above the descriptors that programs get
@@ -47,6 +47,10 @@ def set_host_name(name: str) -> None:
 def mount(source: str, target: str, kind: str | None, flags: int, data: str | None = None) -> None:
     encoded = [None if text is None else os.fsencode(text) for text in (source, target, kind, data)]
     _check(_libc.mount(*encoded[:3], ctypes.c_ulong(flags), encoded[3]), f"mount {target}")
+
+
+def chroot(path: str) -> None:
+    _check(_libc.chroot(os.fsencode(path)), "chroot")
 
 
 def umount(target: str, flags: int) -> None:

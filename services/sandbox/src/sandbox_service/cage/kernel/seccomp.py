@@ -214,9 +214,12 @@ def _loopback(numbers: dict[str, int]) -> list[bytes]:
     ]
 
 
-def assemble_for_lane(machine: str, processes: bool, shared_bytes: int = -1, commands: bool = False) -> bytes:
+def assemble_for_lane(
+    machine: str, processes: bool, shared_bytes: int = -1, commands: bool = False, enters: bool = False
+) -> bytes:
     """`shared_bytes`: of one shared anonymous mapping, at most; -1 for any. `commands`: a program that may start no
-    process may become another one, under the same filters; one that may start some has TCP within its network."""
+    process may become another one, under the same filters; one that may start some has TCP within its network.
+    `enters`: it goes into another root before it begins, see assemble_once_entered."""
     numbers = syscalls.numbers_of(machine)
     program = _preamble(machine, numbers)
     if processes and commands:
@@ -246,6 +249,7 @@ def assemble_for_lane(machine: str, processes: bool, shared_bytes: int = -1, com
             _instruction(_RET, _ALLOW),
         ]
     more = WITH_PROCESSES if processes else {"execve"} if commands else set()
+    more = more | {"chroot"} if enters else more
     program += _allow_known(numbers, set(DENIED) - FOR_THE_KEEPER - more)
     return b"".join(program)
 
@@ -293,6 +297,11 @@ def assemble(machine: str, own_pid: int) -> bytes:
     return b"".join(program)
 
 
+def assemble_once_entered(machine: str) -> bytes:
+    """For a program that is in its root."""
+    return b"".join([_instruction(_LOAD, _NR), *_deny(syscalls.numbers_of(machine), {"chroot"})])
+
+
 class _Program(ctypes.Structure):
     _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_void_p)]
 
@@ -305,12 +314,13 @@ class Filter:
 
     _MARK = 0x5EC0DE77
 
-    def __init__(self, processes: bool, shared_bytes: int, commands: bool = False) -> None:
+    def __init__(self, processes: bool, shared_bytes: int, commands: bool = False, enters: bool = False) -> None:
         """Confines this process as well, for good: see assemble_for_lane."""
         machine = os.uname().machine
         self._prctl = ctypes.CDLL(None, use_errno=True).prctl
-        self._load(assemble_for_lane(machine, processes, shared_bytes, commands))
+        self._load(assemble_for_lane(machine, processes, shared_bytes, commands, enters))
         self._processes = processes
+        self._once_entered = assemble_once_entered(machine) if enters else b""
         self._code = assemble(machine, self._MARK)
         self._memory = ctypes.create_string_buffer(self._code, len(self._code))
         self._view = memoryview(self._memory).cast("B")
@@ -329,7 +339,9 @@ class Filter:
         self._call(_arguments(libc.PR_SET_SECCOMP, libc.SECCOMP_MODE_FILTER, ctypes.addressof(program)))
 
     def load(self) -> None:
-        """Where programs may start processes, there's nothing to add."""
+        """Where programs may start processes, there's nothing to add but for those that went into another root."""
+        if self._once_entered:
+            self._load(self._once_entered)
         if not self._processes:
             self._patch()
             self._call(self._arguments)

@@ -17,7 +17,7 @@ from sandbox_service.cage.lane.proof import LeftBehind
 from sandbox_service.cage.lane.world import World
 from sandbox_service.cage.run import runner
 
-PLACES = 6  # for the descriptors of a child: from 0 on
+PLACES = 7  # for the descriptors of a child: from 0 on
 # What a child does, given how many descriptors it has: it returns the exit status.
 Begin = Callable[[int], int]
 

@@ -33,8 +33,9 @@ class Locked(NamedTuple):
     data_bytes: int
 
 
-def lock_in(begin: dict[str, Any], proc: int) -> Locked:
-    """Every layer that this kernel and this user allow. `begin`: see outside.py. `proc`: the machine's /proc."""
+def lock_in(begin: dict[str, Any], proc: int, make_world: type[OwnWorld] | None = None) -> Locked:
+    """Every layer that this kernel and this user allow. `begin`: see outside.py. `proc`: the machine's /proc.
+    `make_world`: another kind of world, where there are namespaces."""
     setup, refused, layers = begin["setup"], begin["refused"], list(begin["layers"])
     processes, packages = setup["processes"], setup["packages"]
     if not os.access(os.__file__, os.R_OK):
@@ -42,7 +43,8 @@ def lock_in(begin: dict[str, Any], proc: int) -> Locked:
             f"{os.__file__} can't be read by uid {os.geteuid()}: programs couldn't import the standard library"
             f"{refused and f' (no namespaces: {refused})'}"
         )
-    jail.seal(0 if refused else 1 << libc.CAP_SYS_ADMIN)
+    enters = 1 << libc.CAP_SYS_CHROOT if setup.get("image") else 0
+    jail.seal(0 if refused else 1 << libc.CAP_SYS_ADMIN | enters)
     if not refused:
         packages = packages and root.PACKAGES
     layers += ["no-new-privs", "rlimits", "clean-environment"]
@@ -55,7 +57,7 @@ def lock_in(begin: dict[str, Any], proc: int) -> Locked:
         layers.append("landlock")
     if seccomp.supported():
         layers.append("seccomp")
-    world = World(folder, rules) if refused else OwnWorld(rules, processes, proc)
+    world = World(folder, rules) if refused else (make_world or OwnWorld)(rules, processes, proc)
     os.environ["HOME"] = os.environ["TMPDIR"] = world.folder
     with world.before_programs():
         data_bytes = _warm_up(packages, setup["warm"], proc)

@@ -6,6 +6,7 @@ library is then seen in this lane alone. Devices are the lane's own where root m
 
 import os
 import stat
+from collections.abc import Callable
 
 from sandbox_service.cage.kernel import libc
 
@@ -31,7 +32,7 @@ class Root:
 
     `paths`: what to show beside the interpreter `python` and what that reads; `packages`: a folder to show as PACKAGES.
     A copy of FOLDER is shown as CAGE where Python begins again in it. `folders`: names that lead to those of SCRATCH,
-    unless something is shown there.
+    unless something is shown there. `more`: builds what else is to be there, on the stage.
     """
 
     def __init__(
@@ -42,8 +43,9 @@ class Root:
         packages: str,
         begins_again: bool = True,
         folders: tuple[str, ...] = (),
+        more: Callable[[str], None] | None = None,
     ) -> None:
-        self._begins_again, self._folders = begins_again, folders
+        self._begins_again, self._folders, self._more = begins_again, folders, more
         self._stage, self._paths, self._packages = stage, (*paths, python), packages
         self._links = _LINKS | {f"{NAMES}/{name}": python for name in ("python", "python3")}
 
@@ -69,6 +71,8 @@ class Root:
                 os.symlink(f"{SCRATCH}/{name}", f"{stage}/{name}")
         if self._begins_again:
             self._copy_cage()
+        if self._more:
+            self._more(stage)
         libc.mount("none", stage, None, libc.MS_REMOUNT | libc.MS_RDONLY | libc.MS_NOSUID)
         os.chdir(stage)  # the user that this process becomes may not be able to
         return all(own)
@@ -94,7 +98,7 @@ class Root:
         try:
             self._stack(source, target)
         except OSError:
-            _bind(source, target)
+            bind(source, target)
             return False
         return True
 
@@ -108,7 +112,7 @@ class Root:
         view = self._stage + MACHINE_PROC
         self._stack(os.path.dirname(source), view)
         try:
-            _bind(f"{view}/{os.path.basename(source)}", target)
+            bind(f"{view}/{os.path.basename(source)}", target)
         finally:
             libc.umount(view, libc.MNT_DETACH)
 
@@ -117,7 +121,7 @@ class Root:
         try:
             os.mknod(target, stat.S_IFCHR | 0o666, os.makedev(*_DEVICES[name]))
         except PermissionError:
-            _bind(f"/dev/{name}", target)
+            bind(f"/dev/{name}", target)
             return False
         os.chmod(target, 0o666)
         return True
@@ -155,7 +159,7 @@ def _escape(path: str) -> str:
     return "".join(f"\\{letter}" if letter in "\\:," else letter for letter in path)
 
 
-def _bind(source: str, target: str) -> None:
+def bind(source: str, target: str) -> None:
     if os.path.isdir(source):
         os.makedirs(target, exist_ok=True)
     else:

@@ -64,8 +64,8 @@ class World:
     def resize(self, size: int, inodes: int) -> None:
         """In the keeper, before `open`: how much the folder holds. Without namespaces nothing but a look tells."""
 
-    def rules_anew(self) -> list[int]:
-        """In the keeper: as `open` returns them, for one more program in the same folder."""
+    def rules_anew(self, is_command: bool = True) -> list[int]:
+        """In the keeper: as `open` returns them, for one more program in the same folder, or for what moves files."""
         if not self._rules:
             return []
         self._rules.drop()

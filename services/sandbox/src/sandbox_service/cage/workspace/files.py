@@ -13,18 +13,25 @@ from sandbox_service.cage.wire import wire
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _CHUNK = 1 << 18
-_MOST_ENTRIES = 100_000
+MOST_ENTRIES = 100_000
+REMOVED = ".wh."
+"""Before a name in a layer: what was removed there."""
 
 
-def write(frames: wire.Frames, folder: str) -> int:
-    """Unpacks a tar from standard input below `folder`, which is made where it isn't there.
+def write(frames: wire.Frames, folder: str, is_layer: bool = False) -> int:
+    """Unpacks a tar from standard input below `folder`, which is made where it isn't there. `is_layer`: it also names
+    what is to be removed.
 
     Raises OSError, ValueError for a tar that can't be read or a name that leads out.
     """
     try:
         with tarfile.open(fileobj=open(0, "rb", 1 << 16, closefd=False), mode="r|") as archive:
             for entry in archive:
-                _put(archive, entry, _parts(f"{folder}/{entry.name}"))
+                path = parts(f"{folder}/{entry.name}")
+                if is_layer and path and path[-1].startswith(REMOVED):
+                    _remove([*path[:-1], path[-1].removeprefix(REMOVED)])
+                else:
+                    _put(archive, entry, path)
     except tarfile.TarError as error:
         raise ValueError(f"no tar that can be read: {error}") from None
     return 0
@@ -35,20 +42,48 @@ def read(frames: wire.Frames, names: tuple[str, ...], most: int) -> int:
 
     Raises OSError, ValueError for a name that leads out, or files of more than `most` bytes.
     """
-    with (
-        open(1, "wb", 1 << 16, closefd=False) as output,
-        tarfile.open(fileobj=output, mode="w|", format=tarfile.PAX_FORMAT) as archive,
-    ):
+    with Packer(most) as packer:
         for name in names:
-            for path, descriptor, status in _named(_parts(name)):
-                most -= status.st_size if stat.S_ISREG(status.st_mode) else 0
-                if most < 0:
-                    raise ValueError("more bytes than may be read at once: read fewer files")
-                _pack(archive, path, descriptor, status)
+            for path, descriptor, status in _named(parts(name)):
+                packer.put(path, descriptor, status)
     return 0
 
 
-def _parts(name: str) -> list[str]:
+class Packer:
+    """A tar on standard output, of files of `most` bytes in all."""
+
+    def __init__(self, most: int) -> None:
+        self._left = most
+
+    def __enter__(self) -> "Packer":
+        self._output = open(1, "wb", 1 << 16, closefd=False)
+        self._archive = tarfile.open(fileobj=self._output, mode="w|", format=tarfile.PAX_FORMAT)
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            self._archive.close()
+            self._output.close()
+
+    def add(self, path: str) -> None:
+        """Raises ValueError beyond the bytes, OSError."""
+        *parents, last = path.split("/")
+        with opened(parents) as folder:
+            self.put(path, folder, os.stat(last, dir_fd=folder, follow_symlinks=False))
+
+    def add_removed(self, path: str) -> None:
+        folder, _, last = path.rpartition("/")
+        self._archive.addfile(tarfile.TarInfo(f"{folder}/{REMOVED}{last}".lstrip("/")))
+
+    def put(self, path: str, folder: int, status: os.stat_result) -> None:
+        """`folder`: a descriptor of that which it is in."""
+        self._left -= status.st_size if stat.S_ISREG(status.st_mode) else 0
+        if self._left < 0:
+            raise ValueError("more bytes than may be read at once: read fewer files")
+        _pack(self._archive, path, folder, status)
+
+
+def parts(name: str) -> list[str]:
     parts = [part for part in name.split("/") if part not in ("", ".")]
     if ".." in parts or "\0" in name:
         raise ValueError(f"{name[:200]!r} leads out of the workspace")
@@ -56,9 +91,9 @@ def _parts(name: str) -> list[str]:
 
 
 @contextlib.contextmanager
-def _folder(parts: list[str], make: bool) -> Iterator[int]:
+def opened(parts: list[str], make: bool = False, base: str = ".") -> Iterator[int]:
     """A descriptor of the folder of that path. Raises NotADirectoryError where a part of it is a link or a file."""
-    descriptor = os.open(".", _FOLDER)
+    descriptor = os.open(base, _FOLDER)
     try:
         for part in parts:
             if make:
@@ -72,12 +107,25 @@ def _folder(parts: list[str], make: bool) -> Iterator[int]:
         os.close(descriptor)
 
 
+def _remove(path: list[str]) -> None:
+    """Leaves alone what is not there, and a folder that something is in."""
+    *parents, last = path
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError), opened(parents) as folder:
+        if last in ("", ".", ".."):
+            raise ValueError("a name to be removed is none")
+        try:
+            os.unlink(last, dir_fd=folder)
+        except IsADirectoryError:
+            with contextlib.suppress(OSError):
+                os.rmdir(last, dir_fd=folder)
+
+
 def _put(archive: tarfile.TarFile, entry: tarfile.TarInfo, parts: list[str]) -> None:
     if entry.isdir() or not parts:
-        with _folder(parts, make=True):
+        with opened(parts, make=True):
             return
     *parents, last = parts
-    with _folder(parents, make=True) as folder:
+    with opened(parents, make=True) as folder:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(last, dir_fd=folder)  # never through a link that was there
         if entry.issym():
@@ -99,14 +147,14 @@ def _put(archive: tarfile.TarFile, entry: tarfile.TarInfo, parts: list[str]) -> 
 
 def _named(parts: list[str]) -> Iterator[tuple[str, int, os.stat_result]]:
     """Finds what has the name and, of a folder, all below it: path, descriptor of the folder that it is in, status."""
-    waiting, left = ["/".join(parts)], _MOST_ENTRIES
+    waiting, left = ["/".join(parts)], MOST_ENTRIES
     while waiting:
         path = waiting.pop()
         left -= 1
         if left < 0:
-            raise ValueError(f"more than {_MOST_ENTRIES} entries")
+            raise ValueError(f"more than {MOST_ENTRIES} entries")
         *parents, last = path.split("/")
-        with _folder([part for part in parents if part], make=False) as folder:
+        with opened([part for part in parents if part], make=False) as folder:
             status = os.stat(last or ".", dir_fd=folder, follow_symlinks=False)
             if path:
                 yield path, folder, status

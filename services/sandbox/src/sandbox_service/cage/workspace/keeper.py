@@ -85,7 +85,7 @@ class Keeper:
         budget = _Patient(children, limits, self._tree, self._account, self._zygote.pid, lambda: 0)
         self._result.open()
         *streams, payload = descriptors
-        rules = self._world.rules_anew()
+        rules = self._world.rules_anew(head["is_command"])
         children.append(self._zygote.fork([*streams, self._result.writer, payload, *rules]))
         for descriptor in descriptors:
             os.close(descriptor)

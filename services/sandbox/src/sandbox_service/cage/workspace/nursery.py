@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 from sandbox_service.cage.kernel import libc
 from sandbox_service.cage.lane import forks, jail, lockdown, outside, root
 from sandbox_service.cage.wire import wire
-from sandbox_service.cage.workspace import network
+from sandbox_service.cage.workspace import image, network
 from sandbox_service.cage.workspace.init import serve_init
 from sandbox_service.cage.workspace.keeper import Keeper
 from sandbox_service.cage.workspace.start import Start
@@ -58,7 +58,9 @@ def main() -> None:
 
 def _root(setup: dict[str, Any], stage: str) -> root.Root:
     python = os.path.realpath(sys.executable)
-    return root.Root(stage, tuple(setup["paths"]), python, setup["packages"], begins_again=False, folders=_FOLDERS)
+    folder, size, inodes = setup.get("image") or ("", 0, 0)
+    more = image.Mounts(folder, size, inodes, setup["uid"]) if folder else None
+    return root.Root(stage, tuple(setup["paths"]), python, setup["packages"], False, _FOLDERS, more)
 
 
 def _live(descriptors: list[int], setup: dict[str, Any], proc: int, nursery: int) -> NoReturn:
@@ -80,6 +82,16 @@ def _live(descriptors: list[int], setup: dict[str, Any], proc: int, nursery: int
         os._exit(status)
 
 
+def _enter_beside_image(begin: dict[str, Any]) -> str:
+    """The reason why there can be no workspace with an image here, or nothing."""
+    setup = begin["setup"]
+    try:
+        begin["layers"] = outside.go_in(_root(setup, setup["stage"]), setup["uid"])
+    except OSError as error:
+        return f"images can't be mounted on this node: {error}"
+    return ""
+
+
 def _keep(descriptors: list[int], shared: dict[str, Any], proc: int) -> None:
     service, *account = descriptors
     cpu_usage = libc.high(account[0]) if account else -1
@@ -88,8 +100,12 @@ def _keep(descriptors: list[int], shared: dict[str, Any], proc: int) -> None:
     setup = shared | wire.receive(connection) | {"cpu_usage": cpu_usage, "processes": not shared["refused"]}
     begin = {"setup": setup, "stage": setup["stage"], "layers": [], "refused": shared["refused"]}
     door, no_relay = None, "it has no network of its own"
+    if setup["image"] and (lacking := _enter_beside_image(begin)):
+        wire.send(socket(fileno=connection), {"lacking": lacking})
+        return
     if not begin["refused"]:
-        begin["layers"] = outside.go_in(_root(setup, setup["stage"]), setup["uid"])
+        if not setup["image"]:
+            begin["layers"] = outside.go_in(_root(setup, setup["stage"]), setup["uid"])
         try:
             door = network.open_loopback()
         except OSError as error:
@@ -100,7 +116,9 @@ def _keep(descriptors: list[int], shared: dict[str, Any], proc: int) -> None:
         begin["layers"] = ["unprivileged-uid"]
     answers = socket(fileno=connection)
     try:
-        locked = lockdown.lock_in(begin, proc)
+        locked = lockdown.lock_in(begin, proc, image.ImageWorld if setup["image"] else None)
+        if setup["image"] and "landlock" not in locked.layers:
+            raise lockdown.Lacking("programs of an image can't be held here without Landlock")
         start = Start(locked, setup)
         complaints = libc.duplicate(2, 100)
         ends = forks.start(start.settle, start.begin, locked.world, complaints, connection, serve_init)

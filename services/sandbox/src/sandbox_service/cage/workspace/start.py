@@ -8,10 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 from sandbox_service.cage.kernel import libc, seccomp
-from sandbox_service.cage.lane import jail, lockdown, root
+from sandbox_service.cage.lane import jail, lockdown
 from sandbox_service.cage.run import command, runner
 from sandbox_service.cage.wire import wire
-from sandbox_service.cage.workspace import files
+from sandbox_service.cage.workspace import changes, files
 
 PAYLOAD_FD = 4  # after the standard streams and the way out
 _DESCRIPTORS = 1024
@@ -28,7 +28,12 @@ class Start:
         shared = -1 if setup["cgroup"] else jail.SHARED_BYTES[locked.processes]
         if "seccomp" not in locked.layers:
             raise lockdown.Lacking("programs of a workspace can't be held here without seccomp")
-        self._filter = seccomp.Filter(locked.processes, shared, commands=True)
+        self._own = () if setup["image"] else _OWN
+        self._filter = seccomp.Filter(locked.processes, shared, commands=True, enters=bool(setup["image"]))
+
+        self._modes: dict[str, Callable[..., int]] = {
+            "command": self._command, "write": files.write, "read": files.read, "changed": changes.read,
+        }  # fmt: skip
 
     def settle(self) -> None:
         """In pid 1, before the first fork: it takes on what is the same for all programs."""
@@ -52,17 +57,14 @@ class Start:
         self._filter.load()
         frames = wire.Frames(wire.RESULT_FD, "")
         try:
-            return _MODES[mode](frames, *arguments)
+            return self._modes[mode](frames, *arguments)
         except (OSError, ValueError) as error:
             frames.send("error", *runner.describe(error))
             return 1
 
-
-def _command(frames: wire.Frames, argv: tuple[str, ...], environment: dict[str, str], folder: str) -> int:
-    os.chdir(folder or ".")
-    if argv[0] in _PYTHON and not os.path.isdir(root.NAMES):  # the runtime's own, where no root gives it that name
-        argv = (os.path.realpath(sys.executable), *argv[1:])
-    return command.run_command(frames, argv, {key: os.environ[key] for key in _OWN if key in os.environ} | environment)
-
-
-_MODES: dict[str, Callable[..., int]] = {"command": _command, "write": files.write, "read": files.read}
+    def _command(self, frames: wire.Frames, argv: tuple[str, ...], environment: dict[str, str], folder: str) -> int:
+        os.chdir(folder or ".")
+        if argv[0] in _PYTHON and not self._own_root:  # the runtime's own, where no root gives it that name
+            argv = (os.path.realpath(sys.executable), *argv[1:])
+        own = {key: os.environ[key] for key in self._own if key in os.environ}
+        return command.run_command(frames, argv, own | environment)
