@@ -41,7 +41,7 @@ QUESTIONS = [
     (
         "What stands behind the number?",
         "evaluations show {new}",
-        r"starter@2\nproblems +composed/test\n",
+        r"starter@\d+\nproblems +composed/test\n",
     ),
     ("How many tokens and seconds did it take?", "evaluations show {new}", r"used +.*CPU.*tokens in, [\d,]+ out"),
     ("Which problems were won and lost?", "evaluations compare {old} {new}", r"won +lost +problems"),

@@ -58,25 +58,26 @@ def test_what_people_accept_is_trained_on(platform: Platform, client: Client) ->
     )
     assert compared.returncode == 0, compared.stderr
 
-    taken = platform.ratchet("traffic", "snapshot", "--name", "asked", "--key", made.key.id)
+    before = list((platform.home.path / "datasets").rglob("*.pairs.parquet"))  # of other tests
+    taken = platform.ratchet("traffic", "snapshot", "--name", "taken", "--key", made.key.id)
     assert taken.returncode == 0, taken.stderr
-    assert f"asked@1: train {COUNT}. Use it as asked@1/train." in taken.stdout
-    of_set = ("--set", "pairs=asked/train", *held_out)
+    assert f"taken@1: train {COUNT}. Use it as taken@1/train." in taken.stdout
+    of_set = ("--set", "pairs=taken/train", *held_out)
     learned = platform.ratchet(
         "train", "--model", "starter", "--steps", "1", "--algorithm", "dpo", *of_set, "--set", f"batch_size={COUNT}"
     )
     assert learned.returncode == 0, learned.stderr
-    texts = ("--algorithm", "sft", "--set", "pairs=asked/train", "--set", f"batch_size={COUNT}")
+    texts = ("--algorithm", "sft", "--set", "pairs=taken/train", "--set", f"batch_size={COUNT}")
     written = platform.ratchet("train", "--model", "starter", "--steps", "1", *texts)
     assert written.returncode == 0, written.stderr
-    assert [run.spec.pairs.name for run in islice(client.runs.list(), 2)] == ["asked@1/train"] * 2
-    copies = list((platform.home.path / "datasets").rglob("*.pairs.parquet"))
+    assert [run.spec.pairs.name for run in islice(client.runs.list(), 2)] == ["taken@1/train"] * 2
+    copies = [one for one in (platform.home.path / "datasets").rglob("*.pairs.parquet") if one not in before]
     assert len(copies) == 1
 
     forgotten = platform.ratchet("traffic", "forget", "--user", "ann")
     assert forgotten.stdout == f"The texts of {COUNT} completions are removed.\n"
     assert list(client.traffic.list(key_id=made.key.id)) == []
-    _wait(lambda: client.datasets.list("asked"), lambda versions: versions[0].failure.message)
+    _wait(lambda: client.datasets.list("taken"), lambda versions: versions[0].failure.message)
     with pytest.raises(ApiError, match="something in it is forgotten"):
         client.datasets.read("asked", 1, "train")
     _wait(lambda: [path for path in copies if path.exists()], lambda left: not left)
