@@ -79,7 +79,7 @@ def test_what_people_accept_is_trained_on(platform: Platform, client: Client) ->
     assert list(client.traffic.list(key_id=made.key.id)) == []
     _wait(lambda: client.datasets.list("taken"), lambda versions: versions[0].failure.message)
     with pytest.raises(ApiError, match="something in it is forgotten"):
-        client.datasets.read("asked", 1, "train")
+        client.datasets.read("taken", 1, "train")
     _wait(lambda: [path for path in copies if path.exists()], lambda left: not left)
 
 
