@@ -87,7 +87,7 @@ async def test_what_is_wrong_is_named_and_nothing_is_kept(world: World, tasks: P
         (b"x" * 100, r"manifest\.jsonl can't be read"),
         (data[:-1] + b"x", "train/shared is not packed"),
         (
-            data.replace(b"FROM python", b"FROM debian"),
+            data.replace(b"FROM python", b"RUN  python"),
             "train/shared/environment/Dockerfile:1.*; train/|train/large/environment/Dockerfile:1",
         ),
         (data + b"\0" * 512, "train/large is no tar"),

@@ -1,7 +1,7 @@
 #!/bin/bash
 # A Ray cluster on Slurm for a trainer service's runs. On a login node, in a checkout that all nodes see, after `make setup`:
 #
-#   export RAY_AUTH_TOKEN=$(openssl rand -hex 24) && sbatch examples/slurm.sh
+#   export RAY_AUTH_TOKEN=$(openssl rand -hex 24) && sbatch examples/clusters/slurm.sh
 #
 # The trainer service has RAY_ADDRESS=http://FIRST-NODE:8265 and RATCHET_TRAINER_RAY_TOKEN=$RAY_AUTH_TOKEN, and its
 # RATCHET_TRAINER_RUNS_FOLDER is a folder that all nodes see. On CPU `export RANKS=1` says how many ranks a node has.
