@@ -10,7 +10,7 @@
 #SBATCH --nodes=2
 #SBATCH --ntasks-per-node=1
 #SBATCH --exclusive
-#SBATCH --signal=B:TERM@180
+#SBATCH --signal=B:USR1@180
 #SBATCH --requeue
 #SBATCH --output=ratchet-ray-%j.log
 set -euo pipefail
@@ -22,13 +22,13 @@ started=(--block --disable-usage-stats ${RANKS:+--num-gpus="$RANKS"})
 export RAY_AUTH_MODE=token
 
 drain() {
-  trap '' TERM
+  trap "" USR1
   for id in $("$ray" list nodes --address "http://$head:8265" --filter state=ALIVE --format json | grep -oP '"node_id": "\K[0-9a-f]+'); do
     "$ray" drain-node --address "$head:6379" --node-id "$id" --reason DRAIN_NODE_REASON_PREEMPTION \
       --reason-message "the Slurm job ends" --deadline-remaining-seconds 170
   done
 }
-trap drain TERM
+trap drain USR1  # srun would pass a TERM on to Ray
 
 srun --overlap --nodes=1 --ntasks=1 --nodelist="$head" \
   "$ray" start --head --port=6379 --dashboard-host=0.0.0.0 "${started[@]}" &

@@ -162,8 +162,10 @@ def test_another_team_finds_nothing(
             tried[found[0]] += 1
         assert tried.total() >= 1000, tried
         pages = [acme.get(path).text for path in LISTS]
-    # By its names and ids: versions of the platform's own, which all read, have settings such as DPO's beta.
-    assert not [page for page in pages if re.search(r"beta~|-beta\b", page) or projects.ANOTHERS in page]
+    # By its names and ids: versions of the platform's own, which all read, have settings such as DPO's beta. Ids of the
+    # platform's (who made a key, say) are hidden, each as another project's.
+    told = [re.findall(r".{0,60}(?:beta~|-beta\b).{0,20}", page)[:3] for page in pages]
+    assert not any(told), dict(zip(LISTS, told, strict=True))
     assert all(list(listed()) == [] for kind, listed in lists(teams["acme"].client).items() if kind not in SHARED)
     assert before == {kind: len(list(listed())) for kind, listed in lists(teams["beta"].client).items()}
     same = teams["acme"].client.keys.create("mine", request_id="taken")
