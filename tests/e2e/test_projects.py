@@ -22,7 +22,6 @@ from ratchet.trainer.v1 import trainer_pb2
 from ratchet_client import Client
 from ratchet_client.calls import request_of
 from ratchet_client.datasets import settled, upload
-from ratchet_kit import projects
 from ratchet_problems import load
 from ratchet_protos.http import rules
 from ratchet_testing.requests import fill, text_fields
