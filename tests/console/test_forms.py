@@ -231,10 +231,11 @@ class TestDatasets:
         second = {**row, "id": "b", "prompt": "Write add for numbers of any kind.", "references": []}
         rows = "".join(f"{json.dumps(one)}\n" for one in (row, second)).encode()
         file = {"name": "train.jsonl", "mimeType": "application/jsonl", "buffer": rows}
+        before = [one.name for one in client.datasets.list("")]  # of other tests
         form.get_by_label("Name").fill("No Name")
         form.get_by_label("Files").set_input_files(file)
         form.get_by_role("button", name="Upload").click()
-        assert {one.name for one in client.datasets.list("")} <= {"agents"}, "the browser refuses the name"
+        assert [one.name for one in client.datasets.list("")] == before, "the browser refuses the name"
         form.get_by_label("Name").fill("console")
         form.get_by_label("Licence").fill("<b>MIT")
         form.get_by_role("button", name="Upload").click()

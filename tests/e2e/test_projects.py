@@ -22,6 +22,7 @@ from ratchet.trainer.v1 import trainer_pb2
 from ratchet_client import Client
 from ratchet_client.calls import request_of
 from ratchet_client.datasets import settled, upload
+from ratchet_kit import projects
 from ratchet_problems import load
 from ratchet_protos.http import rules
 from ratchet_testing.requests import fill, text_fields
@@ -161,9 +162,8 @@ def test_another_team_finds_nothing(
             tried[found[0]] += 1
         assert tried.total() >= 1000, tried
         pages = [acme.get(path).text for path in LISTS]
-    # By its names and ids: versions of the platform's own, which all read, have settings such as DPO's beta. Ids of the
-    # platform's (who made a key, say) are hidden, each as another project's.
-    told = [re.findall(r".{0,60}(?:beta~|-beta\b).{0,20}", page)[:3] for page in pages]
+    # By its names and ids: versions of the platform's own, which all read, have settings such as DPO's beta.
+    told = [re.findall(rf".{{0,60}}(?:beta~|-beta\b|{projects.ANOTHERS}).{{0,20}}", page)[:3] for page in pages]
     assert not any(told), dict(zip(LISTS, told, strict=True))
     assert all(list(listed()) == [] for kind, listed in lists(teams["acme"].client).items() if kind not in SHARED)
     assert before == {kind: len(list(listed())) for kind, listed in lists(teams["beta"].client).items()}

@@ -41,7 +41,7 @@ QUESTIONS = [
     (
         "What stands behind the number?",
         "evaluations show {new}",
-        r"starter@\d+\nproblems +composed/test\n",
+        r"{version}\nproblems +composed/test\n",
     ),
     ("How many tokens and seconds did it take?", "evaluations show {new}", r"used +.*CPU.*tokens in, [\d,]+ out"),
     ("Which problems were won and lost?", "evaluations compare {old} {new}", r"won +lost +problems"),
@@ -84,4 +84,4 @@ def known(platform: Platform, tmp_path_factory: pytest.TempPathFactory) -> Known
 def test_a_command_answers(platform: Platform, known: Known, question: str, command: str, answer: str) -> None:
     done = platform.ratchet(*(part.format(**known._asdict()) for part in command.split()))
     assert done.returncode == 0, done.stderr
-    assert re.search(answer, done.stdout), f"{question}\n{done.stdout}"
+    assert re.search(answer.replace("{version}", known.version), done.stdout), f"{question}\n{done.stdout}"
