@@ -47,6 +47,7 @@ class RayApi:
     down: bool = False
     token: str = "secret"
     groups: list[dict[str, Any]] = field(default_factory=list)
+    lists_jobs: bool = True
     nodes: httpx.Response = field(default_factory=lambda: httpx.Response(200, json=listed()))
 
     def answer(self, request: httpx.Request) -> httpx.Response:
@@ -60,6 +61,8 @@ class RayApi:
         if request.url.path == "/api/v0/placement_groups":
             return httpx.Response(200, json={"data": {"result": {"result": self.groups}}})
         if request.method == "GET" and request.url.path == "/api/jobs/":
+            if not self.lists_jobs:
+                return httpx.Response(500, text="no agent")
             return httpx.Response(200, json=[{"job_id": f"0{name[-1]}", "submission_id": name} for name in self.jobs])
         name = request.url.path.removeprefix("/api/jobs/").removesuffix("/stop")
         if request.method == "POST" and not name:
@@ -248,6 +251,9 @@ async def test_each_node_has_its_runs(ray: RayApi, jobs: RayJobs, run: Run) -> N
     ray.groups = [{"creator_job_id": "01", "state": "CREATED", "bundles": bundles}, strangers, pending]
     found = await jobs.holders()
     assert {node.address: list(runs) for node, runs in found.items()} == {"10.0.0.0": [], "10.0.0.1": ["run_1"]}
+    ray.lists_jobs = False
+    with pytest.raises(Unavailable, match="does not list its jobs: no agent"):
+        await jobs.holders()
 
 
 async def test_an_attempt_of_fewer_nodes_is_a_job_of_fewer(ray: RayApi, jobs: RayJobs, run: Run) -> None:

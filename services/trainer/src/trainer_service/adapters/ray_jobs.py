@@ -144,7 +144,9 @@ class RayJobs:
             return dict.fromkeys(known, ())
         cluster = await self._ray.ensure()
         reply = await self._call(cluster, "GET", "/api/jobs/")
-        jobs = {job["job_id"]: job["submission_id"] or "" for job in reply.json()} if reply.is_success else {}
+        if reply.is_error:
+            raise Unavailable(f"Ray does not list its jobs: {_first_line(reply.text)}")
+        jobs = {job["job_id"]: job["submission_id"] or "" for job in reply.json()}
         found: dict[Node, set[str]] = {node: set() for node in await self._nodes(cluster)}
         by_id = {node.id: of for node, of in found.items()}
         for group in await self._listed(cluster, "placement_groups"):
