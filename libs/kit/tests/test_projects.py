@@ -49,6 +49,7 @@ def test_others_are_hidden_in_sentences() -> None:
     hidden = projects.without_others(text, "acme")
     assert hidden == (f"waits for another project's (another project's) before run_{ULID}-acme of acme~coder:champion")
     assert projects.without_others("a ~ b~ c", "acme") == "a ~ another project's c"
+    assert projects.without_others(f"made by key_{ULID}", "acme") == "made by the platform's"
 
 
 def test_ids_carry_the_project_of_the_call() -> None:

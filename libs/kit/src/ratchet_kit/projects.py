@@ -20,6 +20,8 @@ DEFAULT = "default"
 """In the context: the platform's own project, whose things have no mark."""
 _PROJECT = r"[a-z][a-z0-9]{0,19}"
 ANOTHERS = "another project's"
+PLATFORMS = "the platform's"
+"""Instead of an id of the platform's own project."""
 SHORTEST_ID = len("x_") + 26
 MARK = rf"(?:{_PROJECT}~)?"
 """Regular expression of the mark of a name."""
@@ -77,13 +79,17 @@ def suffix() -> str:
 
 
 def without_others(text: str, project: str) -> str:
-    """The text, without references that the project does not see."""
+    """The text, without references that the project does not see: each says whether the platform's or another's it is."""
     if seen_by(text, project):
         return text
     own = "" if project == DEFAULT else project
+
+    def seen(match: re.Match[str]) -> str:
+        mark = match[1] or ""
+        return match[0] if mark == own else ANOTHERS if mark else PLATFORMS
+
     for pattern in (_NAME, _ID):
-        found = re.compile(pattern.pattern + r"[A-Za-z0-9._@:-]*")
-        text = found.sub(lambda match: match[0] if (match[1] or "") == own else ANOTHERS, text)
+        text = re.sub(pattern.pattern + r"[A-Za-z0-9._@:-]*", seen, text)
     return text
 
 

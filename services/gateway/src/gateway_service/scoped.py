@@ -115,8 +115,8 @@ LABELS = TEXTS | {
     "voter",
 }
 """Fields of a request that are no reference."""
-PLACES = frozenset({"uri", "source_uri"})
-"""Fields of folders and URLs, which say nothing of whose they are."""
+PLACES = frozenset({"uri", "source_uri", "artifact_uri"})
+"""Fields of folders and URLs. A project gives none, and sees none in which there is an id of another's."""
 SETS = frozenset({"ratchet.common.v1.ProblemSetRef.name", "ratchet.common.v1.ProblemRef.problem_set"})
 """Fields of sets by name; a file on the platform's machine goes there as well."""
 
@@ -298,4 +298,4 @@ def _hide(message: Message, project: str) -> None:
         elif field.is_repeated:
             value[:] = [projects.without_others(one, project) for one in value]
         elif not projects.seen_by(value, project):
-            setattr(message, field.name, projects.without_others(value, project))
+            setattr(message, field.name, "" if field.name in PLACES else projects.without_others(value, project))

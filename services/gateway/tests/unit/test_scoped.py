@@ -15,6 +15,7 @@ from google.protobuf.message import Message
 from gateway_service.domain.keys.caller import set_caller
 from gateway_service.domain.keys.key import Scope
 from gateway_service.scoped import LABELS, OWN, PLACES, SHARED, Scoped
+from ratchet.registry.v1 import registry_pb2
 from ratchet.trainer.v1 import trainer_pb2
 from ratchet_kit import projects
 from ratchet_kit.errors import (
@@ -290,8 +291,24 @@ async def test_a_reply_names_nothing_of_anothers(world: World, asked: dict[str, 
         events = (await http.get(f"/api/v1/runs/run_{ULID}-acme/watch")).text
     others = "another project's"
     assert found["waits_for"] == f"waits for {others} of {others}, and then for run_{ULID}-acme"
-    assert found["preempted_by"] == others
+    assert found["preempted_by"] == "the platform's"
     assert "beta" not in events
+
+
+async def test_a_version_of_the_platforms_is_seen_without_its_place(world: World, asked: dict[str, Asked]) -> None:
+    registry: Any = asked["ratchet.registry.v1.RegistryService"]
+
+    async def get(request: registry_pb2.GetVersionRequest) -> registry_pb2.GetVersionResponse:
+        mark = "-acme" if request.model.startswith("acme~") else ""
+        place = f"/artifacts/{request.model}/art_{ULID}{mark}"
+        return registry_pb2.GetVersionResponse(version=registry_pb2.Version(artifact_uri=place, policy_id="sha256:1"))
+
+    registry.GetVersion = get
+    await world.start()
+    async with as_key(world, await act_as(world, "acme")) as http:
+        for model, place in (("starter", ""), ("acme~coder", f"/artifacts/acme~coder/art_{ULID}-acme")):
+            found = (await http.get(f"/api/v1/models/{model}/versions/1")).json()["version"]
+            assert (found["artifact_uri"], found["policy_id"]) == (place, "sha256:1")
 
 
 async def test_every_door_of_completions_answers_the_same_for_anothers_model(world: World) -> None:

@@ -230,7 +230,9 @@ class Version(_message.Message):
     source_uri: _builtins.str
     """Folder or fsspec URL that it is copied from."""
     artifact_uri: _builtins.str
-    """Place of the artifact: fsspec URL of a folder. Set when READY, as are sha256, policy id and size."""
+    """Place of the artifact: fsspec URL of a folder. Set when READY, as are sha256, policy id and size. Empty
+    for keys of a project where the version is the platform's.
+    """
     artifact_sha256: _builtins.str
     """sha256 over the artifact's files and their names, hex."""
     policy_id: _builtins.str
