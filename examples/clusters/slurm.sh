@@ -4,7 +4,7 @@
 #   export RAY_AUTH_TOKEN=$(openssl rand -hex 24) && sbatch examples/clusters/slurm.sh
 #
 # The trainer service has RAY_ADDRESS=http://FIRST-NODE:8265 and RATCHET_TRAINER_RAY_TOKEN=$RAY_AUTH_TOKEN, and its
-# RATCHET_TRAINER_RUNS_FOLDER is a folder that all nodes see. On CPU `export RANKS=1` says how many ranks a node has.
+# RATCHET_TRAINER_RUNS_FOLDER is a folder that the first node sees, too. On CPU `export RANKS=1` says how many ranks a node has.
 # When the job is told to end, runs save after the step under way, and wait for the next cluster.
 #SBATCH --job-name=ratchet-ray
 #SBATCH --nodes=2

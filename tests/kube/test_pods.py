@@ -5,9 +5,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
-import fsspec
 import httpx
 import pytest
 
@@ -16,13 +14,9 @@ from ratchet.common.v1 import model_pb2, problem_pb2
 from ratchet.eval.v1 import eval_pb2
 from ratchet_client import Client
 from tests.kube.cluster import Cluster, Service, logs
-from tests.kube.manifests import WORKLOADS, Object
-from tests.shape.test_kubernetes import SERVICES, rendered, secrets
-
-ROOT = Path(__file__).parents[2]
-PLACE = "ratchet/artifacts/starter"
-IMAGES = {"postgres": "POSTGRES_IMAGE", "redis": "REDIS_IMAGE", "s3": "S3_IMAGE"}
-"""Variables that name another image of a store."""
+from tests.kube.manifests import Object
+from tests.kube.platform import PLACE, address, champion_of, secrets_of, with_images
+from tests.shape.test_kubernetes import pod, rendered
 
 pytestmark = [
     pytest.mark.skipif("RATCHET_KUBE_IMAGES" not in os.environ, reason="make kube-test brings the images"),
@@ -31,27 +25,19 @@ pytestmark = [
 
 
 def manifests() -> list[Object]:
-    """Every object of `cpu`, and the stores of `single-node`; sandboxes keep no batches, so theirs is left out. The
-    trainer has the prices that check_platform's budget is spent by."""
+    """Every object of `cpu`, and the stores of `single-node`. The trainer has the prices by which the budget of
+    check_platform is spent."""
     named = {(one["kind"], one["metadata"]["name"]) for one in rendered("cpu")}
     stores = [one for one in rendered("single-node") if (one["kind"], one["metadata"]["name"]) not in named]
-    found = [*stores, *rendered("cpu")]
-    for one in found:
-        if one["kind"] in WORKLOADS:
-            container, name = one["spec"]["template"]["spec"]["containers"][0], one["metadata"]["name"]
-            prefix = os.environ["RATCHET_KUBE_IMAGES"]
-            container["image"] = (
-                f"{prefix}{name}" if name in SERVICES else os.environ.get(IMAGES.get(name, ""), container["image"])
-            )
-            if name == "trainer":
-                container.setdefault("env", []).append({"name": "RATCHET_PRICES", "value": check_platform.PRICES})
-    return [one for one in found if one["metadata"]["name"] not in ("sandbox-redis", "sandbox-batches")]
+    found = with_images([*stores, *rendered("cpu")])
+    [trainer] = [one for one in found if one["kind"] == "StatefulSet" and one["metadata"]["name"] == "trainer"]
+    pod(trainer)["containers"][0]["env"].append({"name": "RATCHET_PRICES", "value": check_platform.PRICES})
+    return found
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    kept = [{"metadata": {"name": name}, "stringData": values} for name, values in secrets().items()]
-    made = Cluster(manifests(), kept, tmp_path_factory.mktemp("pods"))
+    made = Cluster(manifests(), secrets_of(), tmp_path_factory.mktemp("pods"))
     try:
         made.start()
         made.wait(300)
@@ -70,28 +56,13 @@ def service(cluster: Cluster) -> Iterator[Service]:
 
 @pytest.fixture(scope="module")
 def champion(cluster: Cluster, service: Service) -> model_pb2.VersionRef:
-    """A model that came by the bucket."""
-    keys = secrets()["ratchet"]
-    store = fsspec.filesystem(
-        "s3",
-        key=keys["s3.access-key"],
-        secret=keys["s3.secret-key"],
-        endpoint_url=f"http://{cluster.pods['s3'][0].address}:8333",
-    )
-    store.put(f"{ROOT}/models/starter/", f"{PLACE}/", recursive=True)
     with caller(service) as client:
-        made = check_platform.register(client, f"s3://{PLACE}")
-        client.models.set_alias("starter", "champion", made.ref.number, reason="kube-test")
-    return made.ref
+        return champion_of(cluster, client)
 
 
 def caller(service: Service) -> Client:
     where = address(service)
     return Client(where["RATCHET_URL"], where["RATCHET_API_KEY"], timeout_s=240)
-
-
-def address(service: Service) -> dict[str, str]:
-    return {"RATCHET_URL": service.url, "RATCHET_API_KEY": secrets()["ratchet"]["admin.key"]}
 
 
 def test_every_replica_runs(cluster: Cluster) -> None:

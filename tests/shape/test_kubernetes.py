@@ -136,6 +136,23 @@ def test_every_pod_is_confined_and_ends_in_order(overlay: str) -> None:
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
+def test_no_folder_is_shared_by_machines(overlay: str) -> None:
+    modes = [
+        mode for claim in of_kind(overlay, "PersistentVolumeClaim").values() for mode in claim["spec"]["accessModes"]
+    ]
+    templates = [
+        one for workload in workloads(overlay).values() for one in workload["spec"].get("volumeClaimTemplates", ())
+    ]
+    assert {*modes, *(mode for one in templates for mode in one["spec"]["accessModes"])} == {"ReadWriteOnce"}
+    for cluster in of_kind(overlay, "RayCluster").values():
+        head = pod({"spec": cluster["spec"]["headGroupSpec"]})
+        beside = head["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+        assert [one["labelSelector"]["matchLabels"]["app.kubernetes.io/name"] for one in beside] == ["trainer"]
+        for group in cluster["spec"]["workerGroupSpecs"]:
+            assert not [one for one in pod({"spec": group})["volumes"] if "persistentVolumeClaim" in one]
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
 def test_every_secret_that_is_named_is_made(overlay: str) -> None:
     named = list(_secrets_named(rendered(overlay)))
     assert named

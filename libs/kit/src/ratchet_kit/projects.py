@@ -79,7 +79,7 @@ def suffix() -> str:
 
 
 def without_others(text: str, project: str) -> str:
-    """The text, without references that the project does not see: each says whether the platform's or another's it is."""
+    """The text; in place of a reference that the project does not see it says whose it was."""
     if seen_by(text, project):
         return text
     own = "" if project == DEFAULT else project

@@ -70,6 +70,7 @@ from trainer_service.domain.work.reports import Reports
 from trainer_service.domain.work.retention import Retention
 from trainer_service.domain.work.tracking import Tracking
 from trainer_service.domain.work.validating import Validating
+from trainer_service.job.run.record import LOGS
 from trainer_service.servicer import JobReportServicer, TrainerServicer
 from trainer_service.settings import Settings
 from trainer_service.worker import Claim, RunWork
@@ -272,7 +273,7 @@ def _bounding(retention: Retention, gib: float | None) -> Iterator[Background]:
 def _logs(runs_folder: Path) -> Iterator[Path]:
     """Those of Ray and of jobs."""
     yield runs_folder / RAY_LOG
-    yield from runs_folder.glob("*/logs/*.log")
+    yield from runs_folder.glob(f"*/{LOGS}/*.log")
 
 
 async def _forget(ports: Ports, stop: asyncio.Event) -> None:

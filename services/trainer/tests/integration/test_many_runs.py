@@ -7,9 +7,10 @@ import asyncio
 import json
 import os
 import secrets
+import shlex
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -172,11 +173,13 @@ async def test_a_run_makes_room_for_a_higher_one_and_ends_as_if_it_had_not(
 class RayNode:
     """A node of a Ray cluster on this machine: one training rank, at its own address of the loopback."""
 
-    def __init__(self, folder: Path, address: str, *arguments: str) -> None:
+    def __init__(self, folder: Path, address: str, *arguments: str, without: Sequence[Path] = ()) -> None:
+        """`without`: folders that are empty on this node, whatever other nodes have there."""
         first = free_block(len(RAY_PORTS))  # one that Ray chooses it waits 15 s for, which is too short
         ports = [f"--{name}-port={first + number}" for number, name in enumerate(RAY_PORTS)]
         self._log = folder / f"ray-{address}.log"
         self._command = (
+            *_hiding(without),
             *(str(TRAINER_PYTHON), "-c", RAY_START, "start", "--block", f"--node-ip-address={address}"),
             *("--num-cpus=16", "--num-gpus=1", "--object-store-memory=200000000", "--disable-usage-stats"),
             *("--min-worker-port=0", "--max-worker-port=0", *ports, *arguments),
@@ -192,6 +195,22 @@ class RayNode:
         guarded = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN}
         async with process(self._log, *self._command, **quiet, **patient, **here, **guarded, **environment) as group:
             yield group
+
+
+def _hiding(folders: Sequence[Path]) -> Sequence[str]:
+    """The beginning of a command in a mount namespace of its own."""
+    if not folders:
+        return ()
+    mounts = "; ".join(f"mount -t tmpfs none {shlex.quote(str(one))}" for one in folders)
+    return (
+        "unshare",
+        *(() if os.getuid() == 0 else ("--map-root-user",)),
+        "--mount",
+        "sh",
+        "-ec",
+        f'{mounts}; exec "$@"',
+        "sh",
+    )
 
 
 TOKEN = secrets.token_urlsafe()
@@ -210,7 +229,9 @@ main()
 """As the service starts its own, with the part of the dashboard that says which nodes there are."""
 
 
-async def test_a_lost_node_costs_one_attempt(tmp_path: Path, redis_url: str, redis: object) -> None:
+async def test_a_lost_node_that_shares_no_folder_costs_one_attempt(
+    tmp_path: Path, redis_url: str, redis: object
+) -> None:
     port = free_block(3)
     dashboard = f"http://127.0.0.1:{port + 1}"
     head = RayNode(
@@ -220,7 +241,9 @@ async def test_a_lost_node_costs_one_attempt(tmp_path: Path, redis_url: str, red
         f"--ray-client-server-port={port + 2}",
         *("--include-dashboard=true", "--no-monitor", f"--temp-dir={tmp_path.parent / 'ray'}"),
     )
-    node = RayNode(tmp_path, "127.0.0.3", f"--address=127.0.0.2:{port}")
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    node = RayNode(tmp_path, "127.0.0.3", f"--address=127.0.0.2:{port}", without=[runs, STARTER])
     cluster = {
         "RAY_ADDRESS": dashboard,
         "RATCHET_TRAINER_RAY_TOKEN": TOKEN,
@@ -243,6 +266,9 @@ async def test_a_lost_node_costs_one_attempt(tmp_path: Path, redis_url: str, red
             # Until Ray says that the node is gone a job may be submitted that finds no room, which is excused.
             found_none = [notice for notice in waiting.notices if "no room on the cluster" in notice.message]
             assert waiting.attempt == 1 + len(found_none)
+            [complete] = runs.glob(f"{id}/checkpoints/*/*/COMPLETE")
+            saved = {file.name for file in (complete.parent / "actor" / "state").iterdir()}
+            assert {".metadata", "__0_0.distcp", "__1_0.distcp"} <= saved, "the lost node's shards are here"
         async with node.running():
             done = await trainer.done(id)
         assert (done.step, done.attempt) == (6, waiting.attempt + 1)

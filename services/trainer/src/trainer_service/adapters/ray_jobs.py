@@ -30,6 +30,7 @@ from trainer_service.domain.cluster.ports import JobState, JobStatus
 from trainer_service.domain.inputs.found import FetchedModel
 from trainer_service.domain.run.run import Run, RunId
 from trainer_service.job.run.config import NO_ROOM, OUT_OF_MEMORY, Dtype, JobConfig
+from trainer_service.job.run.record import LOGS
 
 log = get_logger(__name__)
 
@@ -88,7 +89,7 @@ class JobOptions:
     """What every job gets."""
 
     runs_folder: Path
-    """Seen under this path by the service and by the cluster's nodes."""
+    """Seen under this path by the service and by the cluster's head, where jobs start."""
     exports_uri: str
     """Where each run's exports get a folder; empty: in the run's own."""
     samples_uri: str
@@ -292,7 +293,7 @@ class RayJobs:
         )
 
     def _log_file(self, id: RunId, attempt: int) -> Path:
-        return self._options.runs_folder / id / "logs" / f"attempt-{attempt}.log"
+        return self._options.runs_folder / id / LOGS / f"attempt-{attempt}.log"
 
 
 def _name(id: RunId, attempt: int) -> str:

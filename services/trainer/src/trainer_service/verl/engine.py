@@ -17,7 +17,7 @@ from trainer_service.domain.run.run import Phase
 from trainer_service.job.run.config import JobConfig
 from trainer_service.job.run.report import NodeEnds
 from trainer_service.job.session import Session
-from trainer_service.verl import runtime
+from trainer_service.verl import folders, runtime
 from trainer_service.verl.environment import environment
 from trainer_service.verl.out_of_memory import KernelKills, ran_out
 
@@ -69,6 +69,7 @@ def train(session: Session) -> None:
     # Other processes have PYTHONWARNINGS from the start.
     warnings.simplefilter("ignore", UserWarning)
     runtime.wait_for_room(session.job)
+    _served = folders.serve(session.job) if len(runtime.alive()) > 1 else None  # to the end of the training
     session.usage.hold()
     session.reporter.phase(Phase.LOADING_MODEL)
     # verl is imported here, when its environment is set.

@@ -13,6 +13,8 @@ from typing import Any
 RECORD = "record"
 SAMPLES = "samples"
 """Where the table of samples lies, in the folder of a run and in the artifact store."""
+LOGS = "logs"
+"""The folder of its jobs' logs."""
 PART = ".part"
 """The end of the name of what is being written."""
 HIDDEN = "(hidden)"

@@ -12,6 +12,8 @@ if os.environ.get("VERL_PLATFORM") == "cpu":
 
     platform.register()
 
+from trainer_service.verl import folders
 from trainer_service.verl.rank import patches
 
+folders.join()
 patches.apply()

@@ -12,6 +12,7 @@ from verl.utils.checkpoint.fsdp_checkpoint_manager import FSDPCheckpointManager
 from verl.workers.engine.fsdp import transformer_impl
 
 from ratchet_kit.errors import InvalidArgument
+from trainer_service.verl import folders
 
 HELD = {
     "verl.utils.checkpoint.fsdp_checkpoint_manager:FSDPCheckpointManager.save_checkpoint": "408622f180370088",
@@ -43,9 +44,12 @@ class CheckpointManager(FSDPCheckpointManager):
         }
         planner = dcp.DefaultSavePlanner(flatten_state_dict=False)
         dcp.save(state, checkpoint_id=Path(local_path) / FOLDER, planner=planner)
+        torch.distributed.barrier()  # the ranks of a machine write to one folder
+        folders.bring(Path(local_path))
 
     def load_checkpoint(self, local_path: str, *args: Any, **named: Any) -> None:
         """Raises InvalidArgument for one of verl's own that another number of ranks has written."""
+        folders.fetch(Path(local_path))
         folder = Path(local_path) / FOLDER
         if folder.exists():
             self._load(folder)
@@ -56,6 +60,8 @@ class CheckpointManager(FSDPCheckpointManager):
                 f"the checkpoint {local_path} can be read by the number of ranks alone that wrote it, which is not "
                 f"{self.world_size}: resume with as many, or make a new run from an export (runs resume --from)"
             )
+        torch.distributed.barrier()
+        folders.drop(Path(local_path))
 
     def _load(self, folder: Path) -> None:
         saved = dcp.FileSystemReader(folder).read_metadata().state_dict_metadata

@@ -1,0 +1,110 @@
+"""Folders of a driver on a machine that does not share them, by a real Ray."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import ray
+
+from ratchet_kit.errors import FailedPrecondition
+from trainer_service.verl import folders
+from trainer_service.verl.folders import Copies, Server
+
+pytestmark = pytest.mark.verl
+
+
+class Elsewhere:
+    """A server whose paths are those of another machine: below `there` in place of `here`."""
+
+    def __init__(self, here: str, there: str) -> None:
+        self._server = Server([there])
+        self._here, self._there = here, there
+
+    def _at(self, path: str) -> str:
+        return path.replace(self._here, self._there)
+
+    def files(self, folder: str) -> dict[str, folders.File]:
+        return self._server.files(self._at(folder))
+
+    def read(self, file: str, start: int) -> bytes:
+        return self._server.read(self._at(file), start)
+
+    def write(self, file: str, start: int, piece: bytes) -> None:
+        self._server.write(self._at(file), start, piece)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[None]:
+    ray.init(address="local", num_cpus=2, include_dashboard=False, _node_ip_address="127.0.0.2")
+    yield
+    ray.shutdown()
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    return tmp_path / "here" / "run"
+
+
+@pytest.fixture
+def there(tmp_path: Path) -> Path:
+    (tmp_path / "there" / "run").mkdir(parents=True)
+    return tmp_path / "there" / "run"
+
+
+@pytest.fixture
+def copies(cluster: None, here: Path, there: Path) -> Copies:
+    return Copies(here, ray.remote(Elsewhere).options(num_cpus=0).remote(str(here.parent), str(there.parent)))
+
+
+def test_a_folder_is_fetched_whole_and_again_once_it_changed(
+    copies: Copies, here: Path, there: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (there / "base" / "deep").mkdir(parents=True)
+    (there / "base" / "weights").write_bytes(bytes(range(256)) * 1000)
+    (there / "base" / "deep" / "empty").touch()
+    copies.fetch(here / "base")
+    assert folders.files(here / "base") == folders.files(there / "base")
+    assert (here / "base" / "weights").read_bytes() == bytes(range(256)) * 1000
+    (here / "base" / "weights").write_bytes(b"half")
+    (here / "base" / "of-before").touch()
+    copies.fetch(here / "base")
+    assert folders.files(here / "base") == folders.files(there / "base")
+
+
+def test_in_pieces(copies: Copies, here: Path, there: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folders, "CHUNK", 1000)
+    (here / "step").mkdir()
+    for size in (0, 999, 1000, 1001, 2000, 3500):
+        (here / "step" / str(size)).write_bytes(b"x" * size)
+    copies.bring(here / "step")
+    assert {int(file.name): file.stat().st_size for file in (there / "step").iterdir()} == {
+        size: size for size in (0, 999, 1000, 1001, 2000, 3500)
+    }
+    assert not (here / "step").exists()
+
+
+def test_a_folder_that_is_not_a_copy_is_left_alone(copies: Copies, here: Path, there: Path) -> None:
+    for place, text in ((here, "own"), (there, "the driver's")):
+        (place.parent / "model").mkdir()
+        (place.parent / "model" / "weights").write_text(text)
+    with pytest.raises(FailedPrecondition, match="has another"):
+        copies.fetch(here.parent / "model")
+    assert (here.parent / "model" / "weights").read_text() == "own"
+
+
+def test_nothing_but_the_folders_of_the_run_is_served(tmp_path: Path) -> None:
+    server = Server([str(tmp_path / "run")])
+    (tmp_path / "secret").write_text("x")
+    for path in (tmp_path / "secret", tmp_path / "run" / ".." / "secret", tmp_path / "runs"):
+        with pytest.raises(PermissionError):
+            server.read(str(path), 0)
+
+
+def test_copies_of_runs_that_are_over_are_removed(copies: Copies, here: Path) -> None:
+    own, over = here.parent / "own-of-the-machine", here.parent / "over"
+    for folder in (own, over):
+        folder.mkdir()
+    (over / ".copy").touch()
+    next_one = Copies(here.parent / "next", None)
+    assert next_one
+    assert [one.name for one in sorted(here.parent.iterdir())] == ["next", "own-of-the-machine", "run"]
