@@ -48,6 +48,7 @@ class ScriptedEngine:
         self.generating = 0
         self.cpu_time = timedelta()
         self.interrupted = asyncio.Event()
+        self.asleep = False
         self.prepared: ModelFolder | None = None
         self._death: asyncio.Future[Death] = asyncio.get_running_loop().create_future()
 
@@ -59,6 +60,7 @@ class ScriptedEngine:
         return EngineInfo(Dtype.FLOAT32, MAX_MODEL_LEN, kv_cache_tokens=KV_CACHE_TOKENS)
 
     async def generate(self, request: GenerationRequest, *, stream: bool) -> AsyncGenerator[EngineOutput, None]:
+        assert not self.asleep
         prompt = _tokens(request)
         if len(prompt) >= MAX_MODEL_LEN:
             problem = over_length(len(prompt), MAX_MODEL_LEN)
@@ -94,7 +96,17 @@ class ScriptedEngine:
     async def interrupt(self) -> None:
         self.interrupted.set()
 
+    async def sleep(self) -> None:
+        assert not self.asleep
+        assert self.generating == 0, "it must not sleep while it generates"
+        self.asleep = True
+
+    async def wake(self) -> None:
+        assert self.asleep
+        self.asleep = False
+
     async def prepare(self, folder: ModelFolder) -> None:
+        assert not self.asleep
         if self._death.done():
             raise Unavailable("the engine is gone")
         self.prepared = folder if folder.changes and folder.changes.base == self.loaded[-1].policy_id else None
@@ -103,6 +115,7 @@ class ScriptedEngine:
         if self._death.done():
             raise Unavailable("the engine is gone")
         assert self.generating == 0, "weights must not change under a generation"
+        assert not self.asleep
         if not self.accepts_weights:
             raise DataLoss("the engine does not compute with the sent weights")
         self.loaded.append(folder)

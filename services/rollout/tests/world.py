@@ -11,7 +11,7 @@ from ratchet_testing import ManualClock
 from rollout_service.domain.generation import GenerationRequest
 from rollout_service.domain.host import RestartLimits
 from rollout_service.domain.policies import LoadPolicy, Policies
-from rollout_service.domain.policy import Policy, PolicyId, PolicyName, State
+from rollout_service.domain.policy import EngineOptions, Policy, PolicyId, PolicyName, State
 from rollout_service.domain.weights import Chunk, TensorHeader, WeightStream, WeightUpdate, WeightUpdateResult
 from rollout_service.main import provision
 from rollout_service.settings import Settings
@@ -96,8 +96,8 @@ class World:
     def engine(self) -> ScriptedEngine:
         return self.engines.started[-1]
 
-    async def load(self, name: PolicyName = P, source: str = "/base") -> Policy:
-        await self.policies.load(LoadPolicy(f"load-{name}-{source}", name, source))
+    async def load(self, name: PolicyName = P, source: str = "/base", *, sleeps: bool = False) -> Policy:
+        await self.policies.load(LoadPolicy(f"load-{name}-{source}", name, source, EngineOptions(sleeps=sleeps)))
         return await self.policies.settled(name)
 
     async def update(

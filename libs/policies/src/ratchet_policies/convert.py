@@ -64,7 +64,7 @@ def load_request(spec: PolicySpec, request_id: str) -> pb.LoadPolicyRequest:
         request_id=request_id,
         name=spec.name,
         source_uri=spec.source,
-        options=pb.EngineOptions(dtype=dtype, max_model_len=spec.max_model_len, model=spec.model),
+        options=pb.EngineOptions(dtype=dtype, max_model_len=spec.max_model_len, model=spec.model, sleeps=spec.sleeps),
         expected_policy_id=spec.policy_id,
         purpose=purpose_to_proto(spec.purpose),
     )

@@ -164,6 +164,13 @@ class Fleet:
         if not good(answers):
             raise first_error(answers)
 
+    async def sleep(self, name: str) -> None:
+        """On all nodes that have it."""
+        _, having = await self._having(name)
+        answers = await gathered([member for member, _ in having], lambda member: member.engine.sleep(name))
+        if len(good(answers)) < len(answers):
+            raise first_error(answers)
+
     async def update(
         self, name: str, messages: Callable[[str], AsyncIterator[pb.UpdateWeightsRequest]], timeout: float
     ) -> Sequence[pb.UpdateWeightsResponse]:

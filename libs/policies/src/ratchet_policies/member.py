@@ -42,6 +42,10 @@ class NodeEngine(PolicyEngine, Protocol):
         """UpdateWeights, in protobuf, within `timeout` seconds. Raises what it says."""
         ...
 
+    async def sleep(self, name: str) -> None:
+        """Frees the memory of the policy's GPUs until it is needed. Raises NotFound, FailedPrecondition."""
+        ...
+
     async def close(self) -> None: ...
 
 

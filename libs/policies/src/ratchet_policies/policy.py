@@ -73,5 +73,7 @@ class PolicySpec:
     max_model_len: int | None = None
     """Prompt plus completion, in tokens; None: what the model's config says."""
     purpose: Purpose = Purpose.SERVING
+    sleeps: bool = False
+    """It can be put to sleep."""
     model: str = ""
     """Model of the registry whose settings it has; empty: `name` up to "@"."""

@@ -69,6 +69,10 @@ class RolloutEngine:
         with rpc_errors():
             await self._stub.UnloadPolicy(pb.UnloadPolicyRequest(name=name), timeout=self._unload_timeout)
 
+    async def sleep(self, name: str) -> None:
+        with rpc_errors():
+            await self._stub.SleepPolicy(pb.SleepPolicyRequest(name=name), timeout=self._unload_timeout)
+
     async def generate(
         self, name: str, policy_id: str, prompt: Prompt, sampling: Sampling, priority: Priority = Priority.NORMAL
     ) -> Generation:

@@ -63,7 +63,7 @@ def load_policy_from_proto(request: pb.LoadPolicyRequest) -> LoadPolicy:
         request_id=request.request_id,
         name=PolicyName(request.name),
         source=request.source_uri,
-        options=EngineOptions(dtype=_DTYPES.get(given.dtype), model=given.model, **numbers),
+        options=EngineOptions(dtype=_DTYPES.get(given.dtype), model=given.model, sleeps=given.sleeps, **numbers),
         expected_policy_id=expected,
         purpose=purpose,
     )

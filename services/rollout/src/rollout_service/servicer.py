@@ -35,6 +35,10 @@ class RolloutServicer(rollout_pb2_grpc.RolloutServiceServicer):
         await self._policies.unload(PolicyName(request.name))
         return pb.UnloadPolicyResponse()
 
+    async def SleepPolicy(self, request: pb.SleepPolicyRequest, context: Context) -> pb.SleepPolicyResponse:
+        await self._policies.sleep(PolicyName(request.name))
+        return pb.SleepPolicyResponse()
+
     async def Generate(self, request: pb.GenerateRequest, context: Context) -> pb.GenerateResponse:
         name, generation, expected = convert.generation_from_proto(request)
         return convert.generation_to_proto(await self._policies.generate(name, generation, expected))

@@ -14,7 +14,7 @@ import pytest
 from ratchet_kit.errors import FailedPrecondition, InvalidArgument, RatchetError, ResourceExhausted, Unavailable
 from ratchet_policies import TextPrompt
 from rollout_service.adapters.vllm import engine, wire
-from rollout_service.adapters.vllm.engine import EngineDefaults, VllmFactory, VllmPolicyEngine
+from rollout_service.adapters.vllm.engine import EngineDefaults, VllmFactory, VllmPolicyEngine, engine_spec
 from rollout_service.domain.generation import GenerationRequest
 from rollout_service.domain.policy import Dtype, EngineOptions, PolicyId, PolicyName
 from rollout_service.domain.ports import ModelFolder
@@ -114,6 +114,14 @@ async def test_an_engine_gets_the_tool_parser_of_its_model(start: Callable[[Fork
         await start(forks)(name)
     await start(forks)("eval-eval_1", registered="qwen")
     assert [request.spec.tool_parser for request in forks.requests] == ["hermes", "hermes", "", "hermes"]
+
+
+async def test_a_cpu_is_given_to_nobody(tmp_path: Path) -> None:
+    defaults = EngineDefaults("cpu", 8, None, 1, 0.9, True, timedelta(seconds=1))
+    with pytest.raises(InvalidArgument, match="no GPU"):
+        engine_spec(
+            defaults, PolicyName("a"), ModelFolder(tmp_path, PolicyId("sha256:0"), 0), EngineOptions(sleeps=True), ()
+        )
 
 
 async def test_engines_on_one_gpu_start_one_after_the_other(start: Callable[[Forks], Start]) -> None:

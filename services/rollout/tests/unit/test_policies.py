@@ -278,6 +278,57 @@ class TestUpdate:
         assert (await world.policies.generate(P, REQUEST)).policy_id == content_id(b"new")
 
 
+class TestSleep:
+    async def test_its_gpus_are_free_once_nothing_generates(self, world: World) -> None:
+        await world.load(sleeps=True)
+        world.engine.going.clear()
+        before = asyncio.create_task(world.policies.generate(P, REQUEST))
+        await asyncio.sleep(0.01)
+        sleep = asyncio.create_task(world.policies.sleep(P))
+        await asyncio.sleep(0.01)
+        assert not world.engine.asleep
+        world.engine.going.set()
+        await before
+        await sleep
+        await world.policies.sleep(P)
+        assert world.engine.asleep
+
+    async def test_a_generation_wakes_it(self, world: World) -> None:
+        await world.load(sleeps=True)
+        await world.policies.sleep(P)
+        await asyncio.gather(*(world.policies.generate(P, REQUEST) for _ in range(3)))
+        assert not world.engine.asleep
+        async with aclosing(world.policies.stream(P, REQUEST)) as pieces:
+            assert [one async for one in pieces]
+
+    @pytest.mark.parametrize("interrupts", [False, True])
+    async def test_new_weights_wake_it(self, world: World, interrupts: bool) -> None:
+        await world.load(sleeps=True)
+        await world.policies.sleep(P)
+        await world.update(b"new", interrupts=interrupts)
+        assert not world.engine.asleep
+        assert world.engine.loaded[-1].policy_id == content_id(b"new")
+
+    async def test_one_that_died_asleep_comes_back_awake(self, world: World) -> None:
+        await world.load(sleeps=True)
+        await world.policies.sleep(P)
+        dead = world.engine
+        dead.die("killed")
+        await dead.died()
+        await asyncio.sleep(0.01)
+        await world.until(State.READY)
+        await world.policies.generate(P, REQUEST)
+        await world.policies.sleep(P)
+        assert world.engine.asleep
+
+    async def test_not_without_the_option_and_not_what_is_not_there(self, world: World) -> None:
+        await world.load()
+        with pytest.raises(FailedPrecondition, match=r"options\.sleeps"):
+            await world.policies.sleep(P)
+        with pytest.raises(NotFound):
+            await world.policies.sleep(PolicyName("other"))
+
+
 class TestDeath:
     async def test_the_engine_comes_back_with_the_last_weights(self, world: World) -> None:
         await world.load()

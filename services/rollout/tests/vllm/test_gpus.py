@@ -1,5 +1,6 @@
 """What Ratchet asks of vLLM on 1 and on 8 GPUs, as vLLM's own validators read it."""
 
+import inspect
 import json
 import shutil
 from collections.abc import Callable
@@ -55,6 +56,17 @@ def test_vllm_takes_what_is_asked_of_it(model: ModelFolder, gpus: str, spread: i
     assert config.cache_config.kv_cache_memory_bytes is None
     assert str(config.model_config.dtype).endswith(Dtype.BFLOAT16)
     assert not config.model_config.enforce_eager
+    assert not config.model_config.enable_sleep_mode
+
+
+def test_the_methods_of_vllm_that_an_engine_sleeps_by_are_there() -> None:
+    """Sleeping itself needs a GPU: vLLM refuses the option elsewhere, by name."""
+    from vllm.engine.arg_utils import AsyncEngineArgs
+    from vllm.v1.engine.async_llm import AsyncLLM
+
+    assert {"level", "mode"} <= set(inspect.signature(AsyncLLM.sleep).parameters)
+    assert inspect.iscoroutinefunction(AsyncLLM.wake_up)
+    assert "enable_sleep_mode" in AsyncEngineArgs.__dataclass_fields__
 
 
 def test_what_is_compiled_serves_each_version_of_a_model(model: ModelFolder, tmp_path: Path) -> None:

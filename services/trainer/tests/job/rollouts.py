@@ -27,6 +27,7 @@ class Rollouts(rollout_pb2_grpc.RolloutServiceServicer):
         """Whether changes cannot be read."""
         self.tensors: dict[str, policy_id.Tensor] = {}
         self.updates = 0
+        self.sleeps: list[str] = []
         self.remaining: dict[str, float] = {}
         """Seconds that the last call of each method had left."""
         self.generating = self.most_at_once = 0
@@ -63,6 +64,12 @@ class Rollouts(rollout_pb2_grpc.RolloutServiceServicer):
     async def UnloadPolicy(self, request: Any, context: grpc.aio.ServicerContext) -> rollout_pb2.UnloadPolicyResponse:
         self.policy = None
         return rollout_pb2.UnloadPolicyResponse()
+
+    async def SleepPolicy(self, request: Any, context: grpc.aio.ServicerContext) -> rollout_pb2.SleepPolicyResponse:
+        if self.policy is None:
+            await context.abort(grpc.StatusCode.NOT_FOUND, f"policy {request.name}")
+        self.sleeps.append(request.name)
+        return rollout_pb2.SleepPolicyResponse()
 
     async def UpdateWeights(
         self, requests: Any, context: grpc.aio.ServicerContext

@@ -67,6 +67,13 @@ async def test_weights_arrive_whole_under_their_id(policy: RunPolicy, service: R
     assert await policy.loaded_weights() == sync.policy_id
 
 
+async def test_it_sleeps_and_one_that_is_gone_needs_not(policy: RunPolicy, service: Rollouts):
+    await policy.sleep()
+    await policy.ensure_loaded()
+    await policy.sleep()
+    assert service.sleeps == [NAME]
+
+
 def bfloat16(name: str, data: bytes) -> policy_id.Tensor:
     return policy_id.Tensor(name, "BF16", (len(data) // 2,), data)
 

@@ -24,7 +24,7 @@ from trainer_service.domain.run.ports import RunFilter
 from trainer_service.domain.run.run import Phase, State, Step
 from trainer_service.domain.spec.hyperparameters import Hyperparameters
 from trainer_service.domain.spec.limits import Limits
-from trainer_service.domain.spec.spec import ProblemSetRef
+from trainer_service.domain.spec.spec import ProblemSetRef, Resources
 
 
 async def test_a_run_is_stored_complete_queued_and_announced(trainer: Any, make_spec: Any) -> None:
@@ -135,6 +135,8 @@ async def test_a_run_may_take_what_engines_leave_of_a_gpu(
     assert (wide.spec.passes().tokens, wide.spec.passes().recomputed) == (16384, False)
     trainer.ports.policies.gpus = {"GPU-b": 72 << 30, "GPU-elsewhere": 80 << 30}
     assert (await trainer.create("r2", make_spec())).forecast.limit_bytes == 8 << 30
+    sleeping = replace(make_spec(), resources=Resources(takes_turns=True))
+    assert (await trainer.create("turns", sleeping)).forecast.limit_bytes == pytest.approx(72.8 * (1 << 30))
     trainer.ports.policies.gpus = {"GPU-b": (80 << 30) - (1 << 28)}
     with pytest.raises(
         FailedPrecondition, match=r"raise .* \(RATCHET_ROLLOUT_GPU_MEMORY_UTILIZATION says what engines"

@@ -2,8 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Iterator, Sequence
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -57,6 +57,7 @@ class PolicyHost:
         self._model: ModelFolder | None = None
         self._running: asyncio.Task[None] | None = None
         self._settled = asyncio.Event()
+        self._asleep = False
         self._started: float | None = None
         """The time since which the present engine has its GPUs; None without one."""
         self._spent = EngineUsage()
@@ -116,7 +117,7 @@ class PolicyHost:
         """
         started = time.monotonic()
         with self._busy(request):
-            async with self._weights.reading():
+            async with self._reading():
                 policy_id, engine = self._serving(expected)
                 async with aclosing(engine.generate(request, stream=False)) as outputs:
                     output = await anext(outputs)
@@ -136,7 +137,7 @@ class PolicyHost:
         started = time.monotonic()
         prompt_tokens = tokens = 0
         with self._busy(request):
-            async with self._weights.reading():
+            async with self._reading():
                 policy_id, engine = self._serving(expected)
                 async with aclosing(engine.generate(request, stream=True)) as outputs:
                     async for output in outputs:
@@ -147,6 +148,38 @@ class PolicyHost:
                         yield output, policy_id
                 self._unchanged(policy_id)
         self._ports.meter.generated(self.policy.name, prompt_tokens, tokens, time.monotonic() - started)
+
+    async def sleep(self) -> None:
+        """The engine frees its GPUs once nothing generates, until somebody needs it.
+
+        Raises FailedPrecondition where it cannot sleep, Unavailable.
+        """
+        if not self.policy.options.sleeps:
+            raise FailedPrecondition(f"policy {self.policy.name} was not loaded with options.sleeps")
+        await asyncio.shield(asyncio.create_task(self._turn(asleep=True)))
+
+    async def _turn(self, *, asleep: bool) -> None:
+        """Shielded: when the caller cancels, it must be known how the engine is."""
+        async with self._weights.writing():
+            _, engine = self._serving(None)
+            if self._asleep != asleep:
+                started = time.monotonic()
+                await (engine.sleep() if asleep else engine.wake())
+                self._asleep = asleep
+                seconds = round(time.monotonic() - started, 3)
+                log.info("engine.turned", policy=self.policy.name, asleep=asleep, seconds=seconds)
+
+    async def _awake(self) -> None:
+        if self._asleep:
+            await asyncio.shield(asyncio.create_task(self._turn(asleep=False)))
+
+    @asynccontextmanager
+    async def _reading(self) -> AsyncIterator[None]:
+        await self._awake()
+        async with self._weights.reading():
+            if self._asleep:
+                raise Unavailable(f"policy {self.policy.name} was put to sleep")
+            yield
 
     async def update(self, update: WeightUpdate, weights: WeightStream) -> WeightUpdateResult:
         """Receives all weights, compares their hash with the announced policy id, then gives them to the engine.
@@ -203,6 +236,7 @@ class PolicyHost:
         weights."""
         unused = received
         try:
+            await self._awake()
             _, engine = self._serving(None)
             await engine.prepare(received)
             started = time.monotonic()
@@ -317,7 +351,7 @@ class PolicyHost:
         try:
             engine = await self._ports.engines.start(policy.name, model, policy.options, policy.devices)
             try:
-                self._engine = engine
+                self._engine, self._asleep = engine, False
                 self.policy = self.policy.ready(
                     model.policy_id, engine.info, self._ports.clock.now(), model.settings_id
                 )

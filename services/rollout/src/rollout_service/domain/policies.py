@@ -186,6 +186,10 @@ class Policies:
             self._ports.meter.unloaded(name)
         log.info("policy.unloaded", policy=name)
 
+    async def sleep(self, name: PolicyName) -> None:
+        """See `PolicyHost.sleep`. Raises NotFound too."""
+        await self._host(name).sleep()
+
     async def settled(self, name: PolicyName) -> Policy:
         """See `PolicyHost.settled`. Raises NotFound too."""
         return await self._host(name).settled()

@@ -42,6 +42,8 @@ class EngineOptions:
     """The most sequences that are decoded together."""
     kv_cache_bytes: int | None = None
     tensor_parallel_size: int | None = None
+    sleeps: bool = False
+    """It can be put to sleep."""
     model: str = ""
     """Model of the registry whose settings it has; empty: the policy's name up to "@"."""
 

@@ -136,6 +136,16 @@ class PolicyEngine(Protocol):
         """
         ...
 
+    async def sleep(self) -> None:
+        """Frees the memory of its GPUs once nothing is generated. Until `wake` it generates nothing, and takes no
+        weights. For engines that were started with `EngineOptions.sleeps`. Raises Unavailable when the engine dies.
+        """
+        ...
+
+    async def wake(self) -> None:
+        """It has its weights on the GPUs again, and no cache. Raises as `sleep`."""
+        ...
+
     @property
     def cpu_time(self) -> timedelta:
         """Processor time of its processes since it was started, those that have ended included."""

@@ -283,6 +283,12 @@ def _engine(prefix: str, job: JobConfig) -> Sequence[Override]:
         f"{prefix}.seed={job.spec.seed}",
         f"+{prefix}.mixed_precision.param_dtype={precision}",
         f"+{prefix}.mixed_precision.reduce_dtype=fp32",
+        # In host memory between its passes.
+        *(
+            [f"{prefix}.{part}_offload=True" for part in ("param", "optimizer")]
+            if job.spec.resources.takes_turns
+            else []
+        ),
     )
 
 

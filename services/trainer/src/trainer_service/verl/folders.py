@@ -98,7 +98,7 @@ def join() -> None:
 
 
 def _server(job: JobConfig) -> Any | None:
-    """That of the driver; None where this machine sees its folders, or nobody serves them."""
+    """None where this machine sees the driver's folders, or nobody serves them."""
     if (job.work_dir / LOGS).is_dir():
         return None
     try:
@@ -114,7 +114,7 @@ def fetch(folder: Path) -> None:
 
 
 def bring(folder: Path) -> None:
-    """What was written to the folder here is at the driver's when this returns, and here no more."""
+    """Moves the folder, as it was written here, to the driver's machine."""
     if _copies is not None:
         _copies.bring(folder)
 

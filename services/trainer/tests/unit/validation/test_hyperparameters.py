@@ -83,6 +83,26 @@ def test_the_fewest_nodes_share_its_batches(resources: Resources, fields: set[st
     assert set(faults) == {f"spec.{field}" for field in fields}
 
 
+@pytest.mark.parametrize(
+    ("changes", "is_fault"),
+    [
+        ({}, False),
+        ({"device": "cpu"}, True),
+        ({"engines": 2}, True),
+        ({"max_staleness": 1}, True),
+        ({"algorithm": "sft"}, True),
+    ],
+    ids=str,
+)
+def test_turns_are_taken_on_a_gpu_by_one_engine(changes: dict[str, Any], is_fault: bool, make_spec: Any) -> None:
+    given = {"device": "cuda", "engines": 1, "max_staleness": 0, "algorithm": "grpo"} | changes
+    resources = Resources(device=given["device"], engines=given["engines"], takes_turns=True)
+    staleness = {"max_staleness": given["max_staleness"]} if given["max_staleness"] else {}
+    spec = make_spec(algorithm=given["algorithm"], hyperparameters=Hyperparameters(**staleness), resources=resources)
+    faults = named(spec, Limits(devices=("cuda", "cpu")))
+    assert ("spec.resources.takes_turns" in faults) == is_fault
+
+
 @pytest.mark.parametrize("algorithm", [name for name, row in ALGORITHMS.items() if row.is_online])
 def test_every_algorithm_of_rewards_may_learn_beside_generation(algorithm: str, make_spec: Any) -> None:
     assert named(make_spec(algorithm=algorithm, hyperparameters=Hyperparameters(max_staleness=1))) == {}

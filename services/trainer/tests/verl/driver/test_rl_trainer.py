@@ -17,6 +17,7 @@ from verl.utils import tensordict_utils as tu
 
 from ratchet_kit.errors import DataLoss
 from trainer_service.domain.spec.hyperparameters import Hyperparameters
+from trainer_service.domain.spec.spec import Resources
 from trainer_service.job.policy.transport import WeightSync
 from trainer_service.job.policy.weight_versions import Version, WeightVersions
 from trainer_service.job.run.schedule import Schedule
@@ -78,6 +79,9 @@ def trainer(make_job: Any, make_complete_spec: Any, monkeypatch: pytest.MonkeyPa
             reporter=SimpleNamespace(phase=lambda phase: None, preempted=False),
             require_space=lambda: None,
             folders=None,
+            ending_node=lambda: "",
+            background=SimpleNamespace(wait=lambda done: done),
+            policy=SimpleNamespace(sleep=lambda: built.rollouts.events.append("sleep")),
         )
         session.is_saved = lambda step: Session.is_saved(session, step)
         session.spend = lambda step, tokens: Session.spend(session, step, tokens)
@@ -121,6 +125,13 @@ def test_without_staleness_each_step_learns_from_its_own_weights(trainer: Any) -
     for step in (1, 2, 3):
         learn(built, step)
     assert made_by(built) == {1: 0, 2: 1, 3: 2}
+
+
+def test_where_they_take_turns_the_engine_sleeps_while_it_learns(trainer: Any) -> None:
+    built = trainer(0, steps=2, resources=Resources(device="cuda", takes_turns=True))
+    for step in (1, 2):
+        learn(built, step)
+    assert built.rollouts.events[:5] == ["generate 1", "sleep", "update 1", "wait", "generate 2"]
 
 
 def test_the_next_steps_samples_are_made_before_the_update_and_waited_for_before_the_weights(trainer: Any) -> None:

@@ -202,6 +202,7 @@ class EngineOptions(_message.Message):
     KV_CACHE_BYTES_FIELD_NUMBER: _builtins.int
     TENSOR_PARALLEL_SIZE_FIELD_NUMBER: _builtins.int
     MODEL_FIELD_NUMBER: _builtins.int
+    SLEEPS_FIELD_NUMBER: _builtins.int
     dtype: Global___Dtype.ValueType
     max_model_len: _builtins.int
     """Prompt plus completion, in tokens. Absent: the value in the model's config."""
@@ -212,6 +213,8 @@ class EngineOptions(_message.Message):
     tensor_parallel_size: _builtins.int
     model: _builtins.str
     """Model of the registry whose settings it has, such as its parser of tools. Empty: the policy's name up to "@"."""
+    sleeps: _builtins.bool
+    """The engine may be put to sleep by SleepPolicy. GPUs only."""
     def __init__(
         self,
         *,
@@ -221,10 +224,11 @@ class EngineOptions(_message.Message):
         kv_cache_bytes: _builtins.int | None = ...,
         tensor_parallel_size: _builtins.int | None = ...,
         model: _builtins.str = ...,
+        sleeps: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_kv_cache_bytes", b"_kv_cache_bytes", "_max_model_len", b"_max_model_len", "_max_num_seqs", b"_max_num_seqs", "_tensor_parallel_size", b"_tensor_parallel_size", "kv_cache_bytes", b"kv_cache_bytes", "max_model_len", b"max_model_len", "max_num_seqs", b"max_num_seqs", "tensor_parallel_size", b"tensor_parallel_size"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_kv_cache_bytes", b"_kv_cache_bytes", "_max_model_len", b"_max_model_len", "_max_num_seqs", b"_max_num_seqs", "_tensor_parallel_size", b"_tensor_parallel_size", "dtype", b"dtype", "kv_cache_bytes", b"kv_cache_bytes", "max_model_len", b"max_model_len", "max_num_seqs", b"max_num_seqs", "model", b"model", "tensor_parallel_size", b"tensor_parallel_size"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_kv_cache_bytes", b"_kv_cache_bytes", "_max_model_len", b"_max_model_len", "_max_num_seqs", b"_max_num_seqs", "_tensor_parallel_size", b"_tensor_parallel_size", "dtype", b"dtype", "kv_cache_bytes", b"kv_cache_bytes", "max_model_len", b"max_model_len", "max_num_seqs", b"max_num_seqs", "model", b"model", "sleeps", b"sleeps", "tensor_parallel_size", b"tensor_parallel_size"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__kv_cache_bytes: _TypeAlias = _typing.Literal["kv_cache_bytes"]  # noqa: Y015
     _WhichOneofArgType__kv_cache_bytes: _TypeAlias = _typing.Literal["_kv_cache_bytes", b"_kv_cache_bytes"]  # noqa: Y015
@@ -418,6 +422,40 @@ class UnloadPolicyResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___UnloadPolicyResponse: _TypeAlias = UnloadPolicyResponse  # noqa: Y015
+
+@_typing.final
+class SleepPolicyRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SleepPolicyRequest: _TypeAlias = SleepPolicyRequest  # noqa: Y015
+
+@_typing.final
+class SleepPolicyResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SleepPolicyResponse: _TypeAlias = SleepPolicyResponse  # noqa: Y015
 
 @_typing.final
 class GenerateRequest(_message.Message):

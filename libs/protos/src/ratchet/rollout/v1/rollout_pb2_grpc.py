@@ -70,6 +70,11 @@ class RolloutServiceStub(object):
                 request_serializer=ratchet_dot_rollout_dot_v1_dot_rollout__pb2.UpdateWeightsRequest.SerializeToString,
                 response_deserializer=ratchet_dot_rollout_dot_v1_dot_rollout__pb2.UpdateWeightsResponse.FromString,
                 _registered_method=True)
+        self.SleepPolicy = channel.unary_unary(
+                '/ratchet.rollout.v1.RolloutService/SleepPolicy',
+                request_serializer=ratchet_dot_rollout_dot_v1_dot_rollout__pb2.SleepPolicyRequest.SerializeToString,
+                response_deserializer=ratchet_dot_rollout_dot_v1_dot_rollout__pb2.SleepPolicyResponse.FromString,
+                _registered_method=True)
         self.GetNode = channel.unary_unary(
                 '/ratchet.rollout.v1.RolloutService/GetNode',
                 request_serializer=ratchet_dot_rollout_dot_v1_dot_rollout__pb2.GetNodeRequest.SerializeToString,
@@ -144,6 +149,15 @@ class RolloutServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SleepPolicy(self, request, context):
+        """Waits for what a policy generates, and gives the memory of its GPUs to others; its weights are in host memory
+        meanwhile. The next generation or weights wake it. NOT_FOUND; FAILED_PRECONDITION unless it was loaded with
+        options.sleeps and is READY. Idempotent.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetNode(self, request, context):
         """This node with its load, and the other nodes that it knows. Callers that choose between nodes ask once a second; a
         node that fails to answer three times in a row is away.
@@ -197,6 +211,11 @@ def add_RolloutServiceServicer_to_server(servicer, server):
                     servicer.UpdateWeights,
                     request_deserializer=ratchet_dot_rollout_dot_v1_dot_rollout__pb2.UpdateWeightsRequest.FromString,
                     response_serializer=ratchet_dot_rollout_dot_v1_dot_rollout__pb2.UpdateWeightsResponse.SerializeToString,
+            ),
+            'SleepPolicy': grpc.unary_unary_rpc_method_handler(
+                    servicer.SleepPolicy,
+                    request_deserializer=ratchet_dot_rollout_dot_v1_dot_rollout__pb2.SleepPolicyRequest.FromString,
+                    response_serializer=ratchet_dot_rollout_dot_v1_dot_rollout__pb2.SleepPolicyResponse.SerializeToString,
             ),
             'GetNode': grpc.unary_unary_rpc_method_handler(
                     servicer.GetNode,
@@ -399,6 +418,33 @@ class RolloutService(object):
             '/ratchet.rollout.v1.RolloutService/UpdateWeights',
             ratchet_dot_rollout_dot_v1_dot_rollout__pb2.UpdateWeightsRequest.SerializeToString,
             ratchet_dot_rollout_dot_v1_dot_rollout__pb2.UpdateWeightsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SleepPolicy(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ratchet.rollout.v1.RolloutService/SleepPolicy',
+            ratchet_dot_rollout_dot_v1_dot_rollout__pb2.SleepPolicyRequest.SerializeToString,
+            ratchet_dot_rollout_dot_v1_dot_rollout__pb2.SleepPolicyResponse.FromString,
             options,
             channel_credentials,
             insecure,

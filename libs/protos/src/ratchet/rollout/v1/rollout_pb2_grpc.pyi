@@ -59,6 +59,11 @@ class RolloutServiceStub:
     (the old weights are still served), or when the engine does not compute with the new weights (the policy is then
     FAILED). Idempotent: the same weights may be sent again.
     """
+    SleepPolicy: _grpc.UnaryUnaryMultiCallable[_rollout_pb2.SleepPolicyRequest, _rollout_pb2.SleepPolicyResponse]
+    """Waits for what a policy generates, and gives the memory of its GPUs to others; its weights are in host memory
+    meanwhile. The next generation or weights wake it. NOT_FOUND; FAILED_PRECONDITION unless it was loaded with
+    options.sleeps and is READY. Idempotent.
+    """
     GetNode: _grpc.UnaryUnaryMultiCallable[_rollout_pb2.GetNodeRequest, _rollout_pb2.GetNodeResponse]
     """This node with its load, and the other nodes that it knows. Callers that choose between nodes ask once a second; a
     node that fails to answer three times in a row is away.
@@ -98,6 +103,11 @@ class RolloutServiceAsyncStub(RolloutServiceStub):
     NOT_FOUND; FAILED_PRECONDITION when the policy's weights are not base_policy_id; DATA_LOSS when a checksum differs
     (the old weights are still served), or when the engine does not compute with the new weights (the policy is then
     FAILED). Idempotent: the same weights may be sent again.
+    """
+    SleepPolicy: _aio.UnaryUnaryMultiCallable[_rollout_pb2.SleepPolicyRequest, _rollout_pb2.SleepPolicyResponse]  # type: ignore[assignment]
+    """Waits for what a policy generates, and gives the memory of its GPUs to others; its weights are in host memory
+    meanwhile. The next generation or weights wake it. NOT_FOUND; FAILED_PRECONDITION unless it was loaded with
+    options.sleeps and is READY. Idempotent.
     """
     GetNode: _aio.UnaryUnaryMultiCallable[_rollout_pb2.GetNodeRequest, _rollout_pb2.GetNodeResponse]  # type: ignore[assignment]
     """This node with its load, and the other nodes that it knows. Callers that choose between nodes ask once a second; a
@@ -177,6 +187,17 @@ class RolloutServiceServicer(metaclass=_abc_1.ABCMeta):
         NOT_FOUND; FAILED_PRECONDITION when the policy's weights are not base_policy_id; DATA_LOSS when a checksum differs
         (the old weights are still served), or when the engine does not compute with the new weights (the policy is then
         FAILED). Idempotent: the same weights may be sent again.
+        """
+
+    @_abc_1.abstractmethod
+    def SleepPolicy(
+        self,
+        request: _rollout_pb2.SleepPolicyRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_rollout_pb2.SleepPolicyResponse, _abc.Awaitable[_rollout_pb2.SleepPolicyResponse]]:
+        """Waits for what a policy generates, and gives the memory of its GPUs to others; its weights are in host memory
+        meanwhile. The next generation or weights wake it. NOT_FOUND; FAILED_PRECONDITION unless it was loaded with
+        options.sleeps and is READY. Idempotent.
         """
 
     @_abc_1.abstractmethod

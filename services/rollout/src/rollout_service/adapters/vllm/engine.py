@@ -138,6 +138,11 @@ def engine_spec(
 ) -> wire.EngineSpec:
     """How a model is started on these GPUs: as the request says, else as the service does."""
     registered = options.model or name.partition("@")[0]
+    if options.sleeps and defaults.device == "cpu":
+        raise InvalidArgument(
+            "options.sleeps: an engine on CPUs has no GPU to give to others",
+            [FieldViolation("options.sleeps", "must be false on CPUs")],
+        )
     dtype = options.dtype or choose_dtype(defaults.device, model.path, cpu_flags())
     sequences = options.max_num_seqs or defaults.max_num_seqs
     cache = options.kv_cache_bytes or defaults.kv_cache_bytes
@@ -162,6 +167,7 @@ def engine_spec(
         tensor_parallel_size=options.tensor_parallel_size or defaults.tensor_parallel_size,
         gpu_memory_utilization=defaults.gpu_memory_utilization,
         enforce_eager=defaults.enforce_eager,
+        sleeps=options.sleeps,
         devices=tuple(devices),
         tool_parser=defaults.tool_parsers.get(registered, ""),
     )
@@ -268,6 +274,12 @@ class VllmPolicyEngine:
         except TimeoutError as error:
             await self.stop()  # it hangs, and with it all calls that wait for the new weights
             raise Unavailable(f"the engine did not load the weights within {self._load_timeout:.0f} s") from error
+
+    async def sleep(self) -> None:
+        await self._loading(wire.Turn(asleep=True))
+
+    async def wake(self) -> None:
+        await self._loading(wire.Turn(asleep=False))
 
     @property
     def cpu_time(self) -> timedelta:

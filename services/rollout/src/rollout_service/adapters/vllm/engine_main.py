@@ -75,6 +75,9 @@ class EngineServer:
                 yield wire.Interrupted()
             case wire.PrepareChanges():
                 yield wire.Prepared(await engine.prepare(call))
+            case wire.Turn(asleep):
+                await engine.turn(asleep)
+                yield wire.Turned()
             case wire.LoadWeights():
                 yield await engine.load_weights(call)
             case wire.Generate():

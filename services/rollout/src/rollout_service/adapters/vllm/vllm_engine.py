@@ -166,6 +166,17 @@ class VllmEngine:
             self._dropping = asyncio.create_task(self._drop())
         return loaded
 
+    async def turn(self, asleep: bool) -> None:
+        """To sleep once nothing runs, or awake: vllm/v1/engine/async_llm.py, level 1. It keeps the weights in host
+        memory, and no keys and values."""
+        if self._dropping is not None:
+            await asyncio.wait([self._dropping])
+        self.loads = True
+        try:
+            await (self._llm.sleep(level=1, mode="wait") if asleep else self._llm.wake_up())
+        finally:
+            self.loads = False
+
     async def _drop(self) -> None:
         """Gives the memory of the old weights back, while it generates."""
         while any(await self._llm.collective_rpc("ratchet_drop_changes")):
@@ -406,6 +417,7 @@ def engine_args(spec: wire.EngineSpec) -> "AsyncEngineArgs":
         # back the draw of a part there (v1/worker/gpu_model_runner.py, _bookkeeping_sync).
         enable_chunked_prefill=False if spec.device == "cpu" else None,
         scheduling_policy="priority",  # of equal priority the first that came, as without
+        enable_sleep_mode=spec.sleeps,
         seed=secrets.randbits(31),  # with vLLM's fixed default, two engines would draw the same samples
         logprobs_mode="processed_logprobs",
         generation_config="vllm",  # sampling as in the request, not as in the model's generation_config.json

@@ -36,6 +36,8 @@ class EngineSpec(msgspec.Struct, frozen=True):
     enforce_eager: bool
     devices: tuple[str, ...] = ()
     """The GPUs that it sees, as CUDA_VISIBLE_DEVICES names them."""
+    sleeps: bool = False
+    """It can be put to sleep: vLLM has its own way to get memory then."""
     tool_parser: str = ""
     """As vLLM names it. Empty: the model takes no tools."""
 
@@ -97,6 +99,12 @@ class LoadWeights(msgspec.Struct, tag="load_weights", frozen=True):
     policy_id: str
 
 
+class Turn(msgspec.Struct, tag="turn", frozen=True):
+    """The reply is `Turned`, once it sleeps, or is awake."""
+
+    asleep: bool
+
+
 class Described(msgspec.Struct, tag="described", frozen=True):
     dtype: Dtype
     max_model_len: int
@@ -122,6 +130,10 @@ class Interrupted(msgspec.Struct, tag="interrupted", frozen=True):
     pass
 
 
+class Turned(msgspec.Struct, tag="turned", frozen=True):
+    pass
+
+
 class Prepared(msgspec.Struct, tag="prepared", frozen=True):
     obstacle: str
     """Why the changes cannot be applied in place; empty where they can."""
@@ -141,8 +153,8 @@ class Failed(msgspec.Struct, tag="failed", frozen=True):
     """For an invalid argument: the field of the public request."""
 
 
-Call = Watch | Generate | Interrupt | PrepareChanges | LoadWeights
-Reply = Described | Beat | Output | Interrupted | Prepared | Loaded | Failed
+Call = Watch | Generate | Interrupt | PrepareChanges | LoadWeights | Turn
+Reply = Described | Beat | Output | Interrupted | Prepared | Loaded | Turned | Failed
 
 T = TypeVar("T")
 _encoder = msgspec.msgpack.Encoder()

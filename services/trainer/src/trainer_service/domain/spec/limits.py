@@ -6,6 +6,8 @@ from dataclasses import dataclass, field, replace
 from ratchet_kit.usage import Prices
 
 GIB = 1 << 30
+ASLEEP = 0.1
+"""Share of its memory of a GPU that an engine keeps asleep, at most (vLLM's documentation of its sleep mode)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +39,9 @@ class Limits:
     max_tokens: int = 131_072
     """Prompt and response together."""
 
-    def beside(self, engines: Mapping[str, int]) -> "Limits":
-        """The limits beside engines that may take these bytes of the GPUs, by UUID."""
+    def beside(self, engines: Mapping[str, int], takes_turns: bool = False) -> "Limits":
+        """The limits beside engines that may take these bytes of the GPUs, by UUID; with `takes_turns` they sleep."""
         if not self.gpus:
             return self
-        return replace(self, memory_bytes=min(size - engines.get(uuid, 0) for uuid, size in self.gpus.items()))
+        taken = {uuid: int(size * (ASLEEP if takes_turns else 1)) for uuid, size in engines.items()}
+        return replace(self, memory_bytes=min(size - taken.get(uuid, 0) for uuid, size in self.gpus.items()))

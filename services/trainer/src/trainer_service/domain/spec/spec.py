@@ -94,6 +94,8 @@ class Resources:
     """Nodes of rollout-service that generate for the run."""
     min_nodes: int | None = None
     """It goes on with so few where the cluster has lost others."""
+    takes_turns: bool = False
+    """With its engine, on the same GPUs."""
 
     @property
     def ranks_per_node(self) -> int:

@@ -40,6 +40,10 @@ class Engines(PolicyEngine, Protocol):
         """See `Fleet.keep`."""
         ...
 
+    async def sleep(self, name: str) -> None:
+        """See `Fleet.sleep`."""
+        ...
+
 
 class RunPolicy:
     """The policy of one run. Transient errors are retried for `patience`, then raised."""
@@ -75,6 +79,7 @@ class RunPolicy:
             dtype=job.dtype,
             max_model_len=job.spec.hyperparameters.max_tokens,
             purpose=Purpose.TRAINING,
+            sleeps=job.spec.resources.takes_turns,
             model=job.spec.engine_model,
         )
         return cls(
@@ -119,6 +124,12 @@ class RunPolicy:
             )
         self.share.made(generation.prompt_tokens, sum(len(one.token_ids) for one in generation.completions))
         return generation
+
+    async def sleep(self) -> None:
+        """Its GPUs are free from now on: new weights wake it. One that is gone holds none. Raises the transient errors
+        for longer than the patience."""
+        with suppress(NotFound):
+            await patiently(lambda: self._engine.sleep(self._spec.name), self._patience, "sleep")
 
     async def look(self) -> None:
         """Brings `share` up to date, unless the engine does not answer. One look at a time: of two answers in the wrong
