@@ -14,6 +14,17 @@ def values(count: int, seed: int = 0) -> bytes:
     return random.Random(seed).randbytes(2 * count)
 
 
+def decoded(before: bytes, changes: bytes, width: int) -> bytes:
+    found = tensor_changes.decode(changes, len(before) // width, width)
+    new = tensor_changes.elements(before, width).copy()
+    new[found.places] += found.differences
+    return new.tobytes()
+
+
+def packed(count: int, rest: bytes) -> bytes:
+    return zlib.compress(count.to_bytes(8, "little") + rest)
+
+
 def changed(data: bytes, positions: list[int]) -> bytes:
     new = bytearray(data)
     for position in positions:
@@ -32,7 +43,7 @@ def test_what_arrives_is_what_was_sent(count: int, share: float) -> None:
         assert count < 1000, "too few to gain anything"
     else:
         assert len(encoded) < len(after)
-        assert tensor_changes.decode(memoryview(before), encoded, 2) == after
+        assert decoded(before, encoded, 2) == after
 
 
 def test_one_value_in_a_hundred_is_a_hundredth_of_the_bytes() -> None:
@@ -54,7 +65,7 @@ def test_signs_of_zero_and_numbers_that_are_none_are_kept() -> None:
     after = struct.pack("<64f", -0.0, float("nan"), *[0.0] * 62)
     encoded = tensor_changes.encode(before, after, 4)
     assert encoded is not None
-    assert tensor_changes.decode(before, encoded, 4) == after
+    assert decoded(before, encoded, 4) == after
 
 
 @pytest.mark.parametrize(
@@ -62,24 +73,36 @@ def test_signs_of_zero_and_numbers_that_are_none_are_kept() -> None:
     [
         b"",
         b"no zlib at all",
-        zlib.compress(bytes(124)),  # fewer bits than elements
-        zlib.compress(bytes(126)),
-        zlib.compress(bytes(1 << 24)),  # a bomb is not unpacked
-        zlib.compress(bytes(125))[:-1],
-        zlib.compress(bytes(125)) + b"x",
-        zlib.compress(bytes(125) + b"xx"),  # a difference of none
-        zlib.compress(b"\x80" + bytes(124)),
-        zlib.compress(b"\x80" + bytes(124) + b"x"),
+        zlib.compress(bytes(7)),
+        packed(0, b"x"),
+        packed(1, b"\x00x"),  # a difference of one byte
+        packed(2, b"\x00\x00xx"),
+        packed(1, b"\xffxx"),  # a distance that goes on
+        packed(1, b"\xff\xff\xff\xffxx"),
+        packed(1, b"\xff\xff\xff\xf0xx"),  # behind the end
+        packed(1001, bytes(1001) + bytes(2002)),
+        packed(1 << 60, b"\x00xx"),
+        packed(0, bytes(1 << 24)),  # a bomb is not unpacked
+        packed(1, b"\x00xx")[:-1],
+        packed(1, b"\x00xx") + b"x",
     ],
 )
 def test_what_are_no_changes_of_this_tensor_is_data_loss(bad: bytes) -> None:
     with pytest.raises(DataLoss):
-        tensor_changes.decode(values(1000), bad, 2)
+        tensor_changes.decode(bad, 1000, 2)
 
 
 def test_no_change_is_one_too() -> None:
     before = values(1000)
     encoded = tensor_changes.encode(before, before, 2)
     assert encoded is not None
-    assert tensor_changes.decode(before, encoded, 2) == before
-    assert tensor_changes.decode(b"", zlib.compress(b""), 2) == b""
+    assert decoded(before, encoded, 2) == before
+    assert decoded(b"", packed(0, b""), 2) == b""
+
+
+@pytest.mark.parametrize("gap", [1, 254, 255, 256, 510, 511, 70_000])
+def test_changes_may_lie_far_from_one_another(gap: int) -> None:
+    before = values(3 * gap + 2)
+    after = changed(before, [gap - 1, 2 * gap, 3 * gap + 1])
+    encoded = tensor_changes.encode(before, after, 2)
+    assert encoded is None if gap == 1 else decoded(before, encoded or b"", 2) == after

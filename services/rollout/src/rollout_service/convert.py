@@ -172,6 +172,7 @@ def update_to_proto(result: WeightUpdateResult) -> pb.UpdateWeightsResponse:
         size_bytes=result.size_bytes,
         received_bytes=result.received_bytes,
         receive_duration=duration_to_proto(result.receive_duration),
+        prepare_duration=duration_to_proto(result.prepare_duration),
         load_duration=duration_to_proto(result.load_duration),
         probe_error=result.probe_error,
     )

@@ -42,7 +42,9 @@ def tensor(name: str, data: bytes) -> list[TensorHeader | Chunk]:
 def changed(name: str, before: bytes, after: bytes) -> list[TensorHeader | Chunk]:
     """As rollout.proto says it."""
     old, new = np.frombuffer(before, "<u4"), np.frombuffer(after, "<u4")
-    encoded = zlib.compress(np.packbits(old != new).tobytes() + (new - old)[old != new].tobytes())
+    places = np.flatnonzero(old != new)
+    distances = b"".join(b"\xff" * (gap // 255) + bytes([gap % 255]) for gap in np.diff(places, prepend=-1) - 1)
+    encoded = zlib.compress(len(places).to_bytes(8, "little") + distances + (new - old)[old != new].tobytes())
     return [TensorHeader(name, "F32", (len(new),), hashlib.sha256(after).hexdigest(), True), Chunk(encoded)]
 
 
@@ -185,7 +187,7 @@ class TestDisk:
             ([TensorHeader("w", "BF16", (6,), "", True)], InvalidArgument, "must come whole"),
             ([TensorHeader("w", "F32", (6,), "", True), Chunk(b"?")], DataLoss, "changes"),
             ([TensorHeader("w", "F32", (6,), "", True), Chunk(bytes(25))], DataLoss, "more than its 24 bytes"),
-            ([TensorHeader("w", "F32", (6,), "0" * 64, True), Chunk(zlib.compress(b"\0"))], DataLoss, "sha256"),
+            ([TensorHeader("w", "F32", (6,), "0" * 64, True), Chunk(zlib.compress(bytes(8)))], DataLoss, "sha256"),
             ([TensorHeader("w", "F32", (6,), "0" * 64, True)], DataLoss, "changes"),
         ],
     )

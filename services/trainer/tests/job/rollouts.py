@@ -96,7 +96,12 @@ class Rollouts(rollout_pb2_grpc.RolloutServiceServicer):
                 await context.abort(grpc.StatusCode.DATA_LOSS, "changes of something else")
             whole = dict(self.tensors)
         for tensor, data in tensors:
-            new = tensor_changes.decode(whole[tensor.name].data, bytes(data), 2) if tensor.changes else bytes(data)
+            new = bytes(data)
+            if tensor.changes:
+                old = tensor_changes.elements(whole[tensor.name].data, 2).copy()
+                places, differences = tensor_changes.decode(bytes(data), len(old), 2)
+                old[places] += differences
+                new = old.tobytes()
             whole[tensor.name] = policy_id.Tensor(tensor.name, tensor.dtype, tuple(tensor.shape), new)
         received = policy_id.compute(whole.values())
         assert received == header.policy_id

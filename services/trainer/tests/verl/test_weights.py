@@ -9,6 +9,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="needs the trainer environment")
 pytest.importorskip("verl", reason="needs the trainer environment")
 
+from ratchet_kit import policy_id  # noqa: E402
 from trainer_service.domain.spec.hyperparameters import Hyperparameters  # noqa: E402
 from trainer_service.job.policy.transport import Weights, WeightSync  # noqa: E402
 from trainer_service.verl.rank import weights as sending  # noqa: E402
@@ -24,7 +25,7 @@ def pushed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int, str | None]]
     class Policy:
         async def push(self, weights: Weights, step: int, base: Weights | None) -> WeightSync:
             sent.append((weights.policy_id, step, base and base.policy_id))
-            return WeightSync(weights.policy_id, weights.size_bytes, 0.0)
+            return WeightSync(weights.policy_id, weights.size_bytes, 0.0, {"prepare": 0.0, "pause": 0.25})
 
     @asynccontextmanager
     async def rollouts(job: Any) -> AsyncIterator[None]:
@@ -72,6 +73,26 @@ async def test_in_bfloat16_changes_are_sent_and_whole_weights_again(
     first, second, again = pushed
     assert second == (second[0], 5, first[0])
     assert again == (second[0], 5, None)
+
+
+async def test_it_says_how_long_each_part_took(
+    make_job: Any, make_complete_spec: Any, pushed: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = sender(make_job, monkeypatch, make_complete_spec())
+    await one.update_weights(weights(1.0), global_steps=4)
+    assert one.last_sync.seconds.keys() == {"gather", "hash", "send", "prepare", "pause"}
+    assert one.last_sync.seconds["pause"] == 0.25
+    assert one.last_sync.seconds["gather"] >= 0
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_what_was_gathered_stays_as_it_was(dtype: "torch.dtype") -> None:
+    live = torch.tensor([1.0, 2.0], dtype=dtype)
+    [gathered] = sending.gather([("w", live)], dtype, keep=True)
+    before = bytes(gathered.data)
+    live.add_(1.0)
+    assert bytes(gathered.data) == before
+    assert policy_id.compute([gathered]) == policy_id.compute([gathered._replace(data=before)])
 
 
 async def test_what_is_not_kept_is_not_sent_again(

@@ -1,8 +1,8 @@
 """What changed in a policy's tensors, as files beside its weights, for an engine that applies it in place.
 
 Safetensors files in the folder `changes`: of each tensor that changed its new values, under its name, and where they
-belong, under its name and `.places`: ascending, counted in elements of the flat tensor. Where this is no shorter than
-the tensor, that is there whole, without places.
+belong, under its name and `.places`: ascending, counted in elements of the flat tensor. A tensor that came whole is
+there whole, without places.
 """
 
 import hashlib
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ratchet_kit import policy_id, safetensors
 from ratchet_kit.errors import DataLoss
+from ratchet_policies import tensor_changes
 
 FOLDER = "changes"
 _PLACES = ".places"
@@ -31,20 +32,17 @@ class Change(NamedTuple):
     """None: all of it."""
 
 
-def of_tensor(before: bytes, after: policy_id.Tensor) -> list[policy_id.Tensor]:
-    """What the files have of a tensor that was `before`; none where it is the same."""
-    elements = np.dtype(f"<u{safetensors.WIDTHS[after.dtype]}")
-    old, new = np.frombuffer(before, elements), np.frombuffer(after.data, elements)
-    places = np.flatnonzero(old != new)
+def of_tensor(
+    name: str, dtype: str, size: int, places: NDArray[np.int64], values: tensor_changes.Elements
+) -> list[policy_id.Tensor]:
+    """What the files have of a tensor of `size` elements that has other `values` at `places`; none where it is the
+    same."""
     if not len(places):
         return []
-    kind = "I32" if len(new) <= np.iinfo(np.int32).max else "I64"
-    width = safetensors.WIDTHS[kind]
-    if len(places) * (width + elements.itemsize) >= len(after.data):
-        return [after]
+    kind = "I32" if size <= np.iinfo(np.int32).max else "I64"
     return [
-        policy_id.Tensor(after.name, after.dtype, [len(places)], new[places].tobytes()),
-        policy_id.Tensor(after.name + _PLACES, kind, [len(places)], places.astype(f"<i{width}").tobytes()),
+        policy_id.Tensor(name, dtype, [len(places)], values.tobytes()),
+        policy_id.Tensor(name + _PLACES, kind, [len(places)], places.astype(f"<i{safetensors.WIDTHS[kind]}").tobytes()),
     ]
 
 

@@ -206,14 +206,16 @@ class PolicyHost:
                 f"the weights received for policy {self.policy.name} have the hash {received.policy_id}, not the"
                 f" announced {update.policy_id}; the old weights are still served"
             )
+        receive_seconds = time.monotonic() - started
         # Shielded: when the caller cancels, the engine must not be left half loaded.
         loaded, load_seconds = await asyncio.shield(asyncio.create_task(self._replace(received, update.interrupts)))
-        receive_seconds = time.monotonic() - started - load_seconds
+        prepare_seconds = time.monotonic() - started - receive_seconds - load_seconds
         result = WeightUpdateResult(
             self.policy,
             received.size_bytes,
             counted.size_bytes,
             timedelta(seconds=receive_seconds),
+            timedelta(seconds=prepare_seconds),
             timedelta(seconds=load_seconds),
             loaded.probe_error,
         )
@@ -225,6 +227,7 @@ class PolicyHost:
             step=update.step,
             received_bytes=counted.size_bytes,
             receive_seconds=round(receive_seconds, 3),
+            prepare_seconds=round(prepare_seconds, 3),
             load_seconds=round(load_seconds, 3),
             in_place=loaded.in_place,
             probe_error=loaded.probe_error,

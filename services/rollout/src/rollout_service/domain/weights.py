@@ -63,6 +63,8 @@ class WeightUpdateResult:
     received_bytes: int
     """Fewer than `size_bytes` where changes came."""
     receive_duration: timedelta
+    """Until they were on the disk."""
+    prepare_duration: timedelta
     """Until the engine could take them; it generated meanwhile."""
     load_duration: timedelta
     """That generation paused."""

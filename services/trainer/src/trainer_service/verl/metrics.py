@@ -8,6 +8,8 @@ SCORE = "validation/score"
 VALIDATION_TIME = "timing_s/testing"
 CLIPPED = "response_length/clip_ratio"
 
+SYNC = ("gather", "hash", "send", "prepare", "pause")
+"""Parts of a transfer of weights: `WeightSync.seconds`."""
 # Ratchet's name -> verl's names, the first that is there wins.
 RL_NAMES: Mapping[str, tuple[str, ...]] = {
     "reward_mean": ("critic/score/mean",),
@@ -68,6 +70,7 @@ RL_NAMES: Mapping[str, tuple[str, ...]] = {
     # Of making this step's samples, what went on beside the step before.
     "time_overlapped_s": ("timing_s/overlapped",),
     "time_sync_s": ("timing_s/update_weights",),
+    **{f"time_sync_{part}_s": (f"sync/{part}_s",) for part in SYNC},
     "time_checkpoint_s": ("timing_s/save_checkpoint",),
     "time_validate_s": (VALIDATION_TIME,),
 }

@@ -611,9 +611,10 @@ class TensorHeader(_message.Message):
     sha256: _builtins.str
     """Hex sha256 of the tensor's bytes (little endian, contiguous), also when only its changes are sent."""
     changes: _builtins.bool
-    """The chunks hold the tensor's changes instead of its bytes, as a zlib stream (RFC 1950). First one bit per element,
-    set if it changed; the first element has the highest bit. Then the change of each of these in order: the difference
-    of its bytes as unsigned little-endian numbers, modulo their size. Needs base_policy_id.
+    """The chunks hold the tensor's changes instead of its bytes, as a zlib stream (RFC 1950). First the number of elements
+    that changed, in 8 bytes, little endian. Then for each, in order, a byte: how many unchanged elements precede it
+    since the one before; 255 stands for 255 of them, and another byte follows. Then for each the difference of its
+    bytes as unsigned little-endian numbers, modulo their size. Needs base_policy_id.
     """
     @_builtins.property
     def shape(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
@@ -716,6 +717,7 @@ class UpdateWeightsResponse(_message.Message):
     LOAD_DURATION_FIELD_NUMBER: _builtins.int
     PROBE_ERROR_FIELD_NUMBER: _builtins.int
     RECEIVED_BYTES_FIELD_NUMBER: _builtins.int
+    PREPARE_DURATION_FIELD_NUMBER: _builtins.int
     size_bytes: _builtins.int
     probe_error: _builtins.float
     """Largest relative difference between what the engine computes and what the sent weights give, over the probes."""
@@ -724,9 +726,17 @@ class UpdateWeightsResponse(_message.Message):
     @_builtins.property
     def policy(self) -> Global___Policy: ...
     @_builtins.property
-    def receive_duration(self) -> _duration_pb2.Duration: ...
+    def receive_duration(self) -> _duration_pb2.Duration:
+        """Until the weights were on the node's disk, with the id that was announced."""
+
     @_builtins.property
-    def load_duration(self) -> _duration_pb2.Duration: ...
+    def load_duration(self) -> _duration_pb2.Duration:
+        """In which nothing was generated."""
+
+    @_builtins.property
+    def prepare_duration(self) -> _duration_pb2.Duration:
+        """Between both: the engine got ready, and what it generated came to its end."""
+
     def __init__(
         self,
         *,
@@ -736,10 +746,11 @@ class UpdateWeightsResponse(_message.Message):
         load_duration: _duration_pb2.Duration | None = ...,
         probe_error: _builtins.float = ...,
         received_bytes: _builtins.int = ...,
+        prepare_duration: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["load_duration", b"load_duration", "policy", b"policy", "receive_duration", b"receive_duration"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["load_duration", b"load_duration", "policy", b"policy", "prepare_duration", b"prepare_duration", "receive_duration", b"receive_duration"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["load_duration", b"load_duration", "policy", b"policy", "probe_error", b"probe_error", "receive_duration", b"receive_duration", "received_bytes", b"received_bytes", "size_bytes", b"size_bytes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["load_duration", b"load_duration", "policy", b"policy", "prepare_duration", b"prepare_duration", "probe_error", b"probe_error", "receive_duration", b"receive_duration", "received_bytes", b"received_bytes", "size_bytes", b"size_bytes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

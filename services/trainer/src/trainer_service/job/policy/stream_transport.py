@@ -6,16 +6,22 @@ compares.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import aclosing
+from itertools import islice
 from typing import Protocol
 
 from ratchet.rollout.v1 import rollout_pb2
 from ratchet_kit import safetensors
+from ratchet_kit.policy_id import Tensor
 from ratchet_policies import tensor_changes
 from trainer_service.job.policy import deadlines
-from trainer_service.job.policy.transport import Weights, WeightSync
+from trainer_service.job.policy.transport import AT_ONCE, Weights, WeightSync
 
-CHUNK_BYTES = 4 << 20
+CHUNK_BYTES = 256 << 10
+"""Larger ones are pages that the kernel gives and takes for each of their copies: 4 MiB take six times the processor
+time (`python -m tests.bench.weights_travel --road`)."""
 
 
 class WeightsReceiver(Protocol):
@@ -40,46 +46,68 @@ class StreamTransport:
     async def send(self, policy: str, weights: Weights, step: int, base: Weights | None = None) -> WeightSync:
         timeout = deadlines.weights(weights.size_bytes).total_seconds()
 
-        def messages(has: str) -> AsyncIterator[rollout_pb2.UpdateWeightsRequest]:
+        def messages_for(has: str) -> AsyncIterator[rollout_pb2.UpdateWeightsRequest]:
             header = rollout_pb2.UpdateWeightsHeader(
                 policy=policy, policy_id=weights.policy_id, step=step, interrupts=self._interrupts
             )
-            return _messages(header, weights, base if base is not None and base.policy_id == has else None)
+            return messages(header, weights, base if base is not None and base.policy_id == has else None)
 
-        replies = await self._receiver.update(policy, messages, timeout)
+        replies = await self._receiver.update(policy, messages_for, timeout)
         shown = [reply.policy.policy_id for reply in replies]
         return WeightSync(
             next((other for other in shown if other != weights.policy_id), weights.policy_id),
             sum(reply.received_bytes for reply in replies),
             max(reply.probe_error for reply in replies),
+            {
+                "prepare": max(reply.prepare_duration.ToTimedelta().total_seconds() for reply in replies),
+                "pause": max(reply.load_duration.ToTimedelta().total_seconds() for reply in replies),
+            },
         )
 
 
-async def _messages(
+async def messages(
     header: rollout_pb2.UpdateWeightsHeader, weights: Weights, base: Weights | None
 ) -> AsyncIterator[rollout_pb2.UpdateWeightsRequest]:
     """The stream of UpdateWeights: header, then each tensor's header and its bytes, or changes, in chunks."""
     if base is not None:
         header.base_policy_id = base.policy_id
     yield rollout_pb2.UpdateWeightsRequest(header=header)
-    for name, tensor in weights.tensors.items():
-        if base is not None and base.hashes.get(name) == weights.hashes[name]:
-            continue
-        before = base.tensors.get(name) if base is not None else None
-        changed = None
-        if before is not None and (before.dtype, before.shape) == (tensor.dtype, tensor.shape):
-            changed = await asyncio.to_thread(
-                tensor_changes.encode, before.data, tensor.data, safetensors.WIDTHS[tensor.dtype]
+    known = base.hashes if base is not None else {}
+    differ = [one for name, one in weights.tensors.items() if known.get(name) != weights.hashes[name]]
+    async with aclosing(_encoded(differ, base)) as encoded:
+        async for tensor, changes in encoded:
+            yield rollout_pb2.UpdateWeightsRequest(
+                tensor=rollout_pb2.TensorHeader(
+                    name=tensor.name,
+                    dtype=tensor.dtype,
+                    shape=tensor.shape,
+                    sha256=weights.hashes[tensor.name],
+                    changes=changes is not None,
+                )
             )
-        yield rollout_pb2.UpdateWeightsRequest(
-            tensor=rollout_pb2.TensorHeader(
-                name=name,
-                dtype=tensor.dtype,
-                shape=tensor.shape,
-                sha256=weights.hashes[name],
-                changes=changed is not None,
-            )
-        )
-        view = memoryview(tensor.data if changed is None else changed)
-        for start in range(0, len(view), CHUNK_BYTES):
-            yield rollout_pb2.UpdateWeightsRequest(chunk=bytes(view[start : start + CHUNK_BYTES]))
+            view = memoryview(tensor.data if changes is None else changes)
+            for start in range(0, len(view), CHUNK_BYTES):
+                yield rollout_pb2.UpdateWeightsRequest(chunk=bytes(view[start : start + CHUNK_BYTES]))
+
+
+async def _encoded(tensors: Sequence[Tensor], base: Weights | None) -> AsyncGenerator[tuple[Tensor, bytes | None]]:
+    """Each tensor with its changes, None where it is sent whole. Several are encoded while one is sent."""
+
+    def changes_of(tensor: Tensor) -> bytes | None:
+        before = base.tensors.get(tensor.name) if base is not None else None
+        if before is None or (before.dtype, before.shape) != (tensor.dtype, tensor.shape):
+            return None
+        return tensor_changes.encode(before.data, tensor.data, safetensors.WIDTHS[tensor.dtype])
+
+    rest, ahead = iter(tensors), deque[tuple[Tensor, asyncio.Task[bytes | None]]]()
+    try:
+        while True:
+            for tensor in islice(rest, AT_ONCE - len(ahead)):
+                ahead.append((tensor, asyncio.create_task(asyncio.to_thread(changes_of, tensor))))
+            if not ahead:
+                return
+            tensor, changes = ahead.popleft()
+            yield tensor, await changes
+    finally:
+        for _, changes in ahead:
+            changes.cancel()

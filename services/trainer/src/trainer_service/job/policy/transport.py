@@ -1,13 +1,18 @@
 """The road of weights from the trainer to the engine that generates with them: a port, and the values that travel."""
 
 import hashlib
+import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
 from ratchet_kit import policy_id
 from ratchet_kit.policy_id import Tensor
+
+AT_ONCE = min(8, len(os.sched_getaffinity(0)))
+"""Tensors that are hashed, or encoded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +26,10 @@ class Weights:
 
     @classmethod
     def of(cls, tensors: Sequence[Tensor]) -> "Weights":
-        hashes = {tensor.name: hashlib.sha256(tensor.data).hexdigest() for tensor in tensors}
+        """Hashes them, in several threads."""
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            hashed = pool.map(lambda tensor: hashlib.sha256(tensor.data).hexdigest(), tensors)
+            hashes = {tensor.name: one for tensor, one in zip(tensors, hashed, strict=True)}
         lines = ((one.name, one.dtype, one.shape, hashes[one.name]) for one in tensors)
         return cls({tensor.name: tensor for tensor in tensors}, hashes, policy_id.of_hashes(lines))
 
@@ -39,6 +47,13 @@ class WeightSync:
     """To all engines together. Fewer than the weights have where changes were sent."""
     probe_error: float
     """Largest relative difference between what the engine computes and what the sent weights give."""
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    """By part: "gather" (from all ranks to host memory), "hash", "send" (to the engine's machine), and of the slowest
+    engine "prepare" and "pause"."""
+
+    def took(self, **seconds: float) -> "WeightSync":
+        """With the seconds of other parts, too."""
+        return replace(self, seconds={**self.seconds, **seconds})
 
 
 class WeightTransport(Protocol):

@@ -230,6 +230,7 @@ class RatchetTrainer(PPOTrainerSync):
             sync = _sync_of(self.actor_rollout_wg.update_weights(global_steps=step, mode="naive"))
             self._sent.now(sync.policy_id, step)
         self._logged |= {"sync/bytes": sync.sent_bytes, "sync/probe_error": sync.probe_error}
+        self._logged |= {f"sync/{part}_s": seconds for part, seconds in sync.seconds.items()}
 
     def _restore_weights(self) -> str:
         """To rollout-service what it had; their policy id. Called while the main thread waits, or does a step."""

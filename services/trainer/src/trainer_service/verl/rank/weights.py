@@ -2,9 +2,11 @@
 
 import asyncio
 import os
+import time
 from collections.abc import Iterable
 from typing import Any
 
+import numpy
 import torch
 from verl.workers.rollout.base import BaseRollout
 
@@ -48,12 +50,20 @@ class WeightSender(BaseRollout):
         """
         if wire_format != "named_tensors":
             raise NotImplementedError(f"weights come as {wire_format}, not as named tensors")
+        began = time.monotonic()
         tensors = gather(weights, getattr(torch, self._job.dtype), keep=int(os.environ["RANK"]) == 0)
         if tensors:
+            gathered = time.monotonic()
             whole, self._step = await asyncio.to_thread(Weights.of, tensors), global_steps or 0
+            hashed = time.monotonic()
             # Of float32 nearly all values change in a step: it has no changes that are worth to be found.
             base = self._sent if self._job.dtype != "float32" else None
-            self.last_sync = await self._push(whole, base)
+            sync = await self._push(whole, base)
+            self.last_sync = sync.took(
+                gather=gathered - began,
+                hash=hashed - gathered,
+                send=time.monotonic() - hashed - sum(sync.seconds.values()),
+            )
             self._sent = whole if self._job.keeps_sent else None
 
     async def send_again(self) -> None:
@@ -79,14 +89,15 @@ def gather(weights: Iterable[tuple[str, torch.Tensor]], dtype: torch.dtype, keep
         if not keep:
             continue
         host = weight.detach().to(device="cpu", dtype=dtype).contiguous()
+        if host.data_ptr() == weight.data_ptr():  # which would change under the next update
+            host = host.clone()
         if not broken and not host.isfinite().all():
             broken = name
-        # A view of live parameters would change under the next update.
-        data = memoryview(host.view(-1).view(torch.uint8).numpy()).tobytes()
+        data = host.view(-1).view(torch.uint8).numpy().data
         tensors[name] = policy_id.Tensor(name, _SAFETENSORS_DTYPES[dtype], tuple(host.shape), data)
     if broken:
         raise DataLoss(f"{broken} {DIVERGED}")
     head, embedding = tensors.get(policy_id.HEAD), tensors.get(policy_id.EMBEDDING)
-    if head is not None and embedding is not None and head.data == embedding.data:
+    if head and embedding and numpy.array_equal(numpy.asarray(head.data), numpy.asarray(embedding.data)):
         del tensors[policy_id.HEAD]
     return list(tensors.values())
