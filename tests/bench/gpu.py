@@ -3,7 +3,8 @@
 On a platform of its own: an engine loads; log-probs, seeds and streams; weights whole, as changes, and whole again,
 each proven by its policy id, the last two by answers that are alike bit for bit; the engine is killed and READY again;
 three steps of GRPO to the run's end: checkpoint, export, registration, evaluation. With `--model FOLDER` it then
-generates with a larger model, beside vLLM alone, and trains it for three steps. Without a GPU it is skipped; `--device
+generates with a larger model, beside vLLM alone, and trains it for three steps; with `--trl PYTHON`, the interpreter of
+an environment with TRL (and vLLM, for a GPU), beside TRL's. Without a GPU it is skipped; `--device
 cpu` makes the same checks there, so that the script is known to be right where no GPU is.
 """
 
@@ -15,6 +16,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -37,7 +39,9 @@ from ratchet_kit.service_auth import TOKEN
 from ratchet_local import starter
 from ratchet_local.processes import marked
 from ratchet_policies import PolicySpec
+from ratchet_problems import load
 from ratchet_protos.access import with_token
+from tests.bench.training_speed import write
 from tests.bench.weights_travel import PYTHON, ROOT, TEN_MINUTES, RecordingFleet, bfloat16, stepped
 from tests.e2e.conftest import Platform, running
 from trainer_service.job.policy.policy import RunPolicy
@@ -51,6 +55,7 @@ ON_GPU = {
 }
 PROMPT = [1, *range(20, 40)]
 PROMPTS, COMPLETIONS = 16, 8
+LEARNING_RATE = 1e-6
 BARE = """
 import json, sys, time
 from vllm import LLM, SamplingParams
@@ -192,12 +197,12 @@ def check_killed(platform: Platform, engine: Engine) -> None:
     require(reply.policy_id == before, "it came back with other weights")
 
 
-def check_run(client: Client, base: model_pb2.ModelRef, most: int) -> None:
-    """Three steps to the run's end. Prints what each took."""
+def check_run(client: Client, base: model_pb2.ModelRef, most: int) -> float:
+    """Three steps to the run's end. Prints what each took, and returns the seconds of the last."""
     hyper = trainer_pb2.Hyperparameters(
         batch_size=PROMPTS,
         group_size=COMPLETIONS,
-        learning_rate=1e-6,
+        learning_rate=LEARNING_RATE,
         warmup_steps=0,
         max_prompt_tokens=64,
         max_response_tokens=most,
@@ -218,7 +223,8 @@ def check_run(client: Client, base: model_pb2.ModelRef, most: int) -> None:
         run = seen.run
     require(run.state == trainer_pb2.Run.STATE_SUCCEEDED, f"the run failed: {run.failure.message}")
     require(run.platform_faults == 0, f"{run.platform_faults} samples were lost")
-    for step in sorted(client.runs.steps(run.id), key=lambda step: step.number):
+    steps = sorted(client.runs.steps(run.id), key=lambda step: step.number)
+    for step in steps:
         names = ("time_step_s", "time_generate_s", "time_update_s", "time_sync_s", "memory_bytes_max")
         shown = {name: round(step.metrics[name], 2) for name in names if name in step.metrics}
         print(f"           step {step.number}: {json.dumps(shown)}", flush=True)
@@ -234,6 +240,7 @@ def check_run(client: Client, base: model_pb2.ModelRef, most: int) -> None:
     *_, made = client.evaluations.watch(made.id)
     require(made.state == eval_pb2.Evaluation.STATE_SUCCEEDED, f"the evaluation failed: {made.failure.message}")
     require(made.policy_id == version.policy_id, "what was measured is not what is registered")
+    return steps[-1].metrics["time_step_s"]
 
 
 def compare_rates(engine: Engine, model: Path, tokens: int) -> None:
@@ -260,11 +267,44 @@ def compare_rates(engine: Engine, model: Path, tokens: int) -> None:
     )
 
 
+def compare_steps(python: Path, model: Path, tokens: int, cuda: bool, ours: float) -> None:
+    """A step of TRL's GRPOTrainer on the same problems, after its first two."""
+    settings = {
+        "prompts": PROMPTS,
+        "completions": COMPLETIONS,
+        "max_tokens": tokens,
+        "learning_rate": LEARNING_RATE,
+        "steps": 3,
+        "passes": 8 if cuda else 1,
+        "threads": len(os.sched_getaffinity(0)),
+        "cuda": cuda,
+    }
+    with tempfile.TemporaryDirectory(prefix="rat-trl-") as work:
+        prompts = Path(work) / "prompts.jsonl"
+        write(prompts, load("composed/train", limit=3 * PROMPTS))
+        command = [
+            str(python),
+            str(Path(__file__).with_name("trl_steps.py")),
+            str(model),
+            str(prompts),
+            json.dumps(settings),
+        ]
+        ended = subprocess.run(command, capture_output=True, text=True, cwd=work)
+    require(ended.returncode == 0, f"TRL: {ended.stderr.strip()[-1000:]}")
+    last = [json.loads(line)["seconds"] for line in ended.stdout.splitlines() if line.startswith('{"seconds"')][-1]
+    print(
+        f"           a step of {ours:.2f} s, {ours / last:.2f} of TRL's ({last:.2f} s); wanted at most 0.75", flush=True
+    )
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--model", type=Path, help="folder of a larger model, which is measured too")
     parser.add_argument("--tokens", type=int, default=512, help="new ones of its completions")
+    parser.add_argument(
+        "--trl", type=Path, help="interpreter with TRL, whose steps of the larger model are measured, too"
+    )
     options = parser.parse_args()
     if options.device == "cuda" and not shutil.which("nvidia-smi"):
         print("skipped: this machine has no NVIDIA GPU; --device cpu makes the same checks without one")
@@ -298,7 +338,10 @@ def main() -> int:
             compare_rates(engine, options.model, options.tokens)
             engine.stub.UnloadPolicy(pb.UnloadPolicyRequest(name="p"))
             with timed(f"three steps of {options.model.name} to the run's end"):
-                check_run(client, model_pb2.ModelRef(uri=str(options.model)), options.tokens)
+                ours = check_run(client, model_pb2.ModelRef(uri=str(options.model)), options.tokens)
+    if options.model and options.trl:
+        with timed("three steps of TRL"):
+            compare_steps(options.trl, options.model, options.tokens, options.device == "cuda", ours)
     return 0
 
 

@@ -2,8 +2,9 @@
 
 PROMPTS has a problem's id and its conversation a line, in JSON. SETTINGS is JSON: prompts, completions, max_tokens,
 learning_rate, steps, passes and threads; budget: of tokens, prompts and completions, after which it ends; seed; save:
-the folder for the policy as it is then; asks. Prints a line of JSON for each step: seconds since the step before it, or
-since this file was begun, and the mean number of new tokens.
+the folder for the policy as it is then; asks; cuda: in bfloat16 on one GPU, with vLLM beside it in the same process.
+Prints a line of JSON for each step: seconds since the step before it, or since this file was begun, and the mean number
+of new tokens.
 
 Where it `asks`, rewards come from who started it: a line of JSON with ids and texts for a line with as many numbers.
 Else they are computed in no time, in TRL's favour: from the text alone, where Ratchet runs each program.
@@ -55,7 +56,9 @@ def main(model: str, prompts: str, settings: dict[str, Any]) -> None:
     torch.set_num_threads(int(settings["threads"]))
     with open(prompts) as lines:
         rows = datasets.Dataset.from_list([json.loads(line) for line in lines])
-    size = int(settings["prompts"] * settings["completions"])
+    size, cuda = int(settings["prompts"] * settings["completions"]), bool(settings.get("cuda"))
+    room = int(settings["max_tokens"]) + 128
+    engine = {"vllm_mode": "colocate", "vllm_gpu_memory_utilization": 0.4, "vllm_max_model_length": room}
     config = trl.GRPOConfig(
         output_dir="trl-output",
         per_device_train_batch_size=size // int(settings["passes"]),
@@ -67,14 +70,16 @@ def main(model: str, prompts: str, settings: dict[str, Any]) -> None:
         lr_scheduler_type="constant",
         temperature=1.0,
         beta=0.0,
-        use_cpu=True,
-        bf16=False,
+        use_cpu=not cuda,
+        bf16=cuda,
+        use_vllm=cuda,
         gradient_checkpointing=False,
         logging_steps=1,
         save_strategy="no",
         report_to="none",
         disable_tqdm=True,
         seed=settings.get("seed", 0),
+        **(engine if cuda else {}),
     )
     reward, clock = asked if settings.get("asks") else characters, Clock(settings.get("budget", 0))
     trainer = trl.GRPOTrainer(model=model, reward_funcs=reward, args=config, train_dataset=rows, callbacks=[clock])
