@@ -19,7 +19,7 @@ from ratchet_kit.errors import DataLoss
 Buffer: TypeAlias = bytes | bytearray | memoryview
 Elements: TypeAlias = NDArray[np.unsignedinteger[Any]]
 _FAR = 255
-"""As a distance: so many elements that are as they were, and the distance goes on."""
+"""A distance of 255 unchanged elements, which goes on with the next byte."""
 _AT_ONCE = 1 << 16
 """Elements whose comparison stays in a processor's cache."""
 _COUNT = np.dtype("<u8")

@@ -29,9 +29,9 @@ from rollout_service.domain.weights import Chunk, TensorHeader
 SHARD_BYTES = 256 << 20
 """A file takes no more tensors once it has this size."""
 _WAITING_BYTES = 256 << 20
-"""That have come and are not written: memory holds at most this and one tensor."""
+"""Bytes that have come and are not written: memory holds at most these and one tensor."""
 _HEADER_BYTES = 64 << 10
-"""Of a file, before its tensors; what its header does not need is spaces."""
+"""Room for the header of a file, before its tensors; the rest of it is spaces."""
 _BLOCK = 1 << 18
 """Elements."""
 _THREADS = min(8, len(os.sched_getaffinity(0)))
@@ -207,7 +207,7 @@ class Receiver:
 
     @property
     def digest(self) -> str:
-        """Of the changes; empty where what came makes other tensors than there were."""
+        """The hash of the changes; empty where what came makes other tensors than there were."""
         return of_hashes(self._hashes_of_changes) if self._fits else ""
 
     def take(self, parts: Sequence[TensorHeader | Chunk]) -> None:
@@ -262,7 +262,7 @@ class Receiver:
             self._settle(_WAITING_BYTES)
 
     def _settle(self, most: int) -> None:
-        """Waits until no more than so many bytes are to be written. Raises what writing them raises."""
+        """Waits until `most` bytes are to be written. Raises what writing them raises."""
         while self._waiting and (self._waiting[0][1].done() or sum(size for size, _ in self._waiting) > most):
             written = self._waiting.popleft()[1].result()
             self._hashes.append((written.name, written.dtype, written.shape, written.sha256))
