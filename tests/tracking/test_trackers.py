@@ -130,7 +130,8 @@ def _check_mlflow(client: Client, trackers: Trackers, run: trainer_pb2.Run) -> N
     assert {one["step"]: one["value"] for one in history} == {n: m["reward_mean"] for n, m in steps.items()}
     assert len(history) == STEPS  # none twice
     files = trackers.api(f"mlflow/artifacts/list?run_id={id}")["files"]
-    assert {one["path"] for one in files} == {"config", "spec.json", "checkpoints.json"}
+    said = {"notices.json"} if run.notices else set()
+    assert {one["path"] for one in files} == {"config", "spec.json", "checkpoints.json"} | said
 
     def versions() -> list[Any]:
         wanted = quote("name='starter'")
