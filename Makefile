@@ -110,6 +110,7 @@ bench: setup  ## Speed, as ratios against a limit and against peers measured in 
 	$(LIGHT)/python -m tests.bench.simulated_experiments
 	$(LIGHT)/python -m tests.bench.simulated_releases 100
 	$(LIGHT)/python -m tests.bench.simulated_drift
+	$(LIGHT)/python -m tests.bench.simulated_credit 300
 
 console-test: setup  ## The console in a real Chromium over real services (as root it installs Debian's chromium)
 	@command -v chromium >/dev/null || [ "$$(id -u)" != 0 ] || { apt-get update -qq && apt-get install -y -qq chromium fonts-dejavu-core; } >/dev/null

@@ -267,8 +267,15 @@ def make_groups(background: Background, make_job: Any, make_complete_spec: Any) 
         prompts: Prompts | None = None,
         second_hand: SecondHand | None = None,
         folders: FolderPlayer | None = None,
+        turn_discount: float = 0.0,
     ) -> Making:
-        hyper = Hyperparameters(group_size=4, max_response_tokens=16, temperature=2.0, temperature_end=10.0)
+        hyper = Hyperparameters(
+            group_size=4,
+            max_response_tokens=16,
+            temperature=2.0,
+            temperature_end=10.0,
+            turn_discount=turn_discount,
+        )
         spec = make_complete_spec(
             algorithm=algorithm, steps=9, hyperparameters=hyper, environment=EnvironmentSpec("edits")
         )

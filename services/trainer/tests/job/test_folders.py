@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ratchet_environments import Task
+from ratchet_environments import Episode, Task
 from ratchet_environments.folders import sets
 from ratchet_environments.folders.sets import TaskSet
 from ratchet_environments.folders.tree import File
@@ -17,13 +17,14 @@ from ratchet_environments.workspaces import Workspaces
 from ratchet_episodes import Harness, record
 from ratchet_kit.errors import DataLoss, InvalidArgument, RatchetError, Unavailable
 from ratchet_policies import Begun, Completion, FinishReason, Generation, Sampling, Tool, Tools, joined
-from ratchet_problems import Message
+from ratchet_problems import Message, Problem
 from ratchet_rewards import Measured
 from ratchet_sessions import Session
 from ratchet_sessions.session import Question
 from ratchet_testing.memory_engine import POLICY, MemoryEngine
 from ratchet_testing.workspaces import served
 from trainer_service.job.policy.weight_versions import Version, WeightVersions
+from trainer_service.job.samples.episodes import Played
 from trainer_service.job.samples.folders import FolderPlayer, Tasks, trajectories_of
 
 from ..generating import Environment, Making
@@ -211,6 +212,19 @@ def test_a_beginning_that_paths_share_is_learned_from_once() -> None:
     assert (second.prompt, second.tokens) == ((0,), (100, 100, 0, 102, 102))
     assert (list(second.mask), list(second.ends)) == ([0, 0, 0, 1, 1], [4])
     assert (first.answers, second.answers) == ([[100, 100], [101, 101]], [[102, 102]])
+    assert (first.calls, second.calls) == ([0, 1], [2])
+
+
+def test_answers_are_in_the_order_in_which_they_were_asked_in_whichever_conversation() -> None:
+    session = Session()
+    asked(session, "task")
+    asked(session, "other")
+    asked(session, "task", "0", "more")
+    played = Played(
+        Episode(Task(Problem("p", "task", (), references=("1",)), ())), trajectories_of(session, version_of)
+    )
+    assert [way.answers for way in played.trajectories] == [[[101, 101]], [[100, 100], [102, 102]]]
+    assert played.turns == [(1, range(2)), (0, range(2)), (1, range(2, 5))]
 
 
 def test_an_answer_that_was_forced_is_not_learned_from() -> None:

@@ -141,6 +141,19 @@ async def test_an_answer_is_rewarded_by_what_it_gains(make_groups: Any) -> None:
     assert [(sample.earned.reward, list(sample.rewards)) for sample in group.samples] == [(0.5, [0.25, 0.5, -0.25])]
 
 
+async def test_credit_by_turn_compares_what_is_gained_from_each_answer_on(make_groups: Any) -> None:
+    measurer = Measurer({"0": 0.25, "10": 0.75, "1": 0.0, "11": 0.5})
+    making: dict[str, Any] = {"limit": 0.0, "measurer": measurer, "algorithm": "dr_grpo"}
+    made = make_groups(Policy(), Environment(turns=2), turn_discount=1.0, **making)
+    (group,) = await made.groups.validate(PROBLEMS[:1], samples=2)
+    assert [list(sample.rewards) for sample in group.samples] == [[0.25, 0.5], [0.0, 0.5]]
+    assert [list(sample.advantages) for sample in group.samples] == [[0.125, 0.0], [-0.125, 0.0]]
+    by_episode = make_groups(Policy(), Environment(turns=2), **making)
+    (group,) = await by_episode.groups.validate(PROBLEMS[:1], samples=2)
+    assert [list(sample.rewards) for sample in group.samples] == [[0.0, 0.75], [0.0, 0.5]]
+    assert [list(sample.advantages) for sample in group.samples] == [[], []]
+
+
 async def test_one_answer_that_cannot_be_measured_loses_its_episode(make_groups: Any) -> None:
     measurer = Measurer({"10": None, "11": 0.5})
     made = make_groups(Policy(), Environment(turns=2), limit=0.0, measurer=measurer, algorithm="dapo_steps")

@@ -45,6 +45,23 @@ async def test_what_is_kept_of_a_sample_says_how_it_came_to_its_reward(make_grou
     assert (second.policy_id, second.spans) == ("sha256:mine", (Span("sha256:mine", 0, 1),))
 
 
+async def test_each_answer_has_its_advantage_where_credit_is_given_by_turn(make_groups: Any) -> None:
+    made, whole = StepSamples(1), StepSamples(1)
+    for found, discount in ((made, 1.0), (whole, 0.0)):
+        making = make_groups(Policy(), Environment(turns=2), limit=0.0, algorithm="grpo", turn_discount=discount)
+        [group] = await making.groups.validate(PROBLEMS[:1], samples=2)
+        found.add(prompted(Drawn(), "a", 0), group, 0.0)
+        assert [list(way.tokens) for one in group.samples for way in one.played.trajectories] == [
+            [0, 5, 6, 10],
+            [1, 5, 6, 11],
+        ]
+    assert set(made.credit) == {"a_0_0", "a_1_0"}
+    assert [places for places, _ in made.credit["a_1_0"]] == [range(1), range(1, 4)]
+    gained = {key: [round(advantage, 3) for _, advantage in found] for key, found in made.credit.items()}
+    assert gained == {"a_0_0": [0.0, 1.0], "a_1_0": [0.0, -1.0]}  # by answers worth 0 and 1, and 1 and 1
+    assert whole.credit == {}
+
+
 async def test_samples_that_were_drawn_for_another_step_are_those_of_the_one_that_learns_from_them(
     make_groups: Any,
 ) -> None:

@@ -5,15 +5,20 @@ from typing import Any
 
 import pytest
 
+from ratchet_environments import EnvironmentSpec
+from ratchet_rewards import Component, Reward
 from trainer_service.domain.create.defaults import complete
 from trainer_service.domain.create.validation import notices
 from trainer_service.domain.inputs.found import Found, FoundSet
 from trainer_service.domain.spec.algorithms import ALGORITHMS
 from trainer_service.domain.spec.hyperparameters import Hyperparameters
 from trainer_service.domain.spec.limits import Limits
+from trainer_service.domain.spec.plugins import Plugin
 from trainer_service.domain.spec.spec import ProblemSetRef, Resources
 
 from .faults import FOUND, LIMITS, named
+
+TURNS = {"turn_discount": 0.9}
 
 
 def found_sets(problems: int, validation: ProblemSetRef, validation_size: int) -> Found:
@@ -65,6 +70,37 @@ def found_sets(problems: int, validation: ProblemSetRef, validation_size: int) -
 def test_a_hyperparameter_at_fault_is_named(hyperparameters: Hyperparameters, field: str, make_spec: Any) -> None:
     spec = make_spec(hyperparameters=hyperparameters, resources=Resources(accelerators_per_node=2))
     assert set(named(spec)) == {f"spec.hyperparameters.{field}"}
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "changes", "reason"),
+    [
+        ("grpo", {}, None),
+        ("dr_grpo", {}, None),
+        ("dapo", {}, None),
+        ("grpo", {"environment": None}, "must be 0, or absent, without an environment: there is one answer"),
+        ("ppo", {}, "must be 0, or absent: answers are compared by GRPO, DAPO, DR_GRPO, GSPO, CISPO, and not by PPO"),
+        ("dapo_steps", {}, "and not by DAPO_STEPS"),
+        ("rloo", {}, "and not by RLOO"),
+        ("dpo", {"environment": None}, "must be absent: DPO has no use for it"),
+        ("grpo", {"hyperparameters": TURNS | {"kl_coefficient": 0.1, "kl_in_reward": True}}, "with kl_in_reward"),
+        ("ppo", {"hyperparameters": {"turn_discount": 0.0}}, None),
+        ("grpo", {"hyperparameters": {"turn_discount": -0.1}}, "must be from 0 to 1"),
+        ("grpo", {"hyperparameters": {"turn_discount": 1.01}}, "must be from 0 to 1"),
+        ("grpo", {"reward": Reward(components=(Component("tests_passed"),), combination="gdpo")}, "with gdpo"),
+        ("grpo", {"plugins": (Plugin("advantage", "mine"),)}, "a plug-in makes the advantages"),
+    ],
+)
+def test_credit_by_turn_is_of_episodes_that_are_compared(
+    algorithm: str, changes: dict[str, Any], reason: str | None, make_spec: Any
+) -> None:
+    hyper = Hyperparameters(**changes.get("hyperparameters", TURNS))
+    more = {"environment": EnvironmentSpec("edits"), **changes, "hyperparameters": hyper}
+    faults = named(make_spec(algorithm=algorithm, **more))
+    if reason is None:
+        assert faults == {}
+    else:
+        assert reason in faults["spec.hyperparameters.turn_discount"]
 
 
 @pytest.mark.parametrize(

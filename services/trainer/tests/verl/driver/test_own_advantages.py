@@ -9,10 +9,11 @@ import pytest
 torch = pytest.importorskip("torch", reason="needs the trainer environment")
 pytest.importorskip("verl", reason="needs the trainer environment")
 
-from verl.trainer.ppo.core_algos import compute_gdpo_outcome_advantage  # noqa: E402
+from verl.trainer.ppo.core_algos import compute_gdpo_outcome_advantage, compute_grpo_outcome_advantage  # noqa: E402
 
 from ratchet_rewards import Component, Measured, Reward, rewards  # noqa: E402
-from trainer_service.verl.driver.own_advantages import noted, whitened  # noqa: E402
+from trainer_service.job.samples.returns import advantages  # noqa: E402
+from trainer_service.verl.driver.own_advantages import by_turn, noted, whitened  # noqa: E402
 
 pytestmark = pytest.mark.verl
 
@@ -54,6 +55,27 @@ def test_it_is_verls_own() -> None:
     )
     assert torch.allclose(found, theirs, atol=1e-4)
     assert torch.equal(found, returns)
+
+
+def test_each_answer_has_an_advantage_of_its_own() -> None:
+    batch = {"advantages": torch.full((3, 5), 9.0), "response_mask": torch.tensor([[1, 0, 1, 1, 0]] * 2 + [[0] * 5])}
+    data: Any = SimpleNamespace(batch=batch)
+    credit = {"a_0_0": [(range(1), 0.5), (range(1, 4), -0.25)], "a_1_0": [(range(1), 0.0), (range(1, 4), 1.5)]}
+    computed = by_turn(lambda data, batch_keys, **options: data, lambda key: credit.get(key, ()))
+    assert computed(data, ["a_0_0", "a_1_0", "padding_0_0"], gamma=1.0) is data
+    assert batch["advantages"].tolist() == [[0.5, 0, -0.25, -0.25, 0], [0, 0, 1.5, 1.5, 0], [0] * 5]
+    assert batch["returns"].tolist() == batch["advantages"].tolist()
+
+
+def test_of_one_answer_each_credit_by_turn_is_grpos() -> None:
+    rewards = [0.0, 1.0, 0.25, 1.0]
+    scores = torch.tensor(rewards)[:, None]
+    for scaled in (True, False):
+        theirs, _ = compute_grpo_outcome_advantage(
+            scores.clone(), torch.ones(4, 1), np.array(["a"] * 4), norm_adv_by_std_in_grpo=scaled
+        )
+        ours = advantages([[reward] for reward in rewards], 0.5, scaled=scaled)
+        assert torch.allclose(torch.tensor(ours), theirs)
 
 
 def test_the_advantage_of_each_sample_is_noted() -> None:

@@ -5,9 +5,11 @@ import json
 import os
 import shutil
 import signal
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any
 
 import pytest
@@ -218,6 +220,30 @@ async def test_episodes_of_several_answers(algorithm: str, world: World, run_spe
     await world.finish(world.job(spec, name="again"))
     if algorithm == "grpo":  # dynamic sampling draws as many prompts as end first
         assert (reports.policy_ids(), reports.scores()) == (made, scores)
+
+
+async def test_credit_by_turn(world: World, run_spec: Any) -> None:
+    """The samples' advantages are not those of their episodes' rewards, and the run goes on."""
+    hyper = Hyperparameters(max_response_tokens=192, turn_discount=0.9)
+    spec = run_spec("grpo", hyper, steps=2, validate_every=None, environment=EnvironmentSpec("edits"))
+    await world.finish(world.job(spec))
+    assert sorted(world.reports.steps) == [1, 2]
+    for step in world.reports.steps.values():
+        assert 1 < step.metrics["turns_mean"] <= 3
+        assert step.metrics["logprob_diff_mean"] < 1e-3
+        assert step.metrics["grad_norm"] > 0
+    assert world.reports.faults == 0
+    assert len({step.policy_id for step in world.reports.steps.values()}) == 2
+    groups = defaultdict[str, list[Sample]](list)
+    for one in _samples(world, 1):
+        groups[one.problem_id].append(one)
+    told = [
+        (one.advantage, (one.reward - fmean(rewards)) / (stdev(rewards) + 1e-6))
+        for group in groups.values()
+        for rewards in [[one.reward for one in group]]
+        for one in group
+    ]
+    assert any(by_turn is not None and abs(by_turn - by_episode) > 0.1 for by_turn, by_episode in told)
 
 
 @pytest.mark.timeout(900)  # three jobs

@@ -110,6 +110,7 @@ class Hyperparameters:
     overlong_buffer: float | None = _row(_RL, default=0.2, above=0, at_most=1)
     unrewarded_tests: float | None = _row(_RL, default=0.0, at_least=0, at_most=0.9)
     max_staleness: int | None = _row(_RL, default=0, at_least=0, at_most=8)
+    turn_discount: float | None = _row(_RL, default=0.0, at_least=0, at_most=1)
     gamma: float | None = _row(_RL, default=1.0, at_least=0, at_most=1, rl=("algorithm.gamma",))
     gae_lambda: float | None = _row(_RL, default=1.0, at_least=0, at_most=1, rl=("algorithm.lam",))
     max_grad_norm: float | None = _row(

@@ -35,6 +35,8 @@ class Trajectory:
     """The place of the last token of each answer that is learned from."""
     spans: Sequence[Span]
     """Weights of the tokens that are learned from here."""
+    calls: Sequence[int]
+    """The place of each answer that is learned from among all answers of the episode."""
 
     @property
     def oldest(self) -> int:
@@ -44,9 +46,13 @@ class Trajectory:
     @property
     def answers(self) -> list[list[int]]:
         """The policy's tokens of each."""
+        return [[self.tokens[place] for place in span if self.mask[place]] for span in self.places]
+
+    @property
+    def places(self) -> list[range]:
+        """Places of each answer's tokens, with what stands before it."""
         starts = [0, *(end + 1 for end in self.ends[:-1])]
-        spans = (range(start, end + 1) for start, end in zip(starts, self.ends, strict=True))
-        return [[self.tokens[place] for place in span if self.mask[place]] for span in spans]
+        return [range(start, end + 1) for start, end in zip(starts, self.ends, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +70,16 @@ class Played:
     def answers(self) -> list[list[int]]:
         """The policy's tokens of each."""
         return [answer for one in self.trajectories for answer in one.answers]
+
+    @property
+    def turns(self) -> list[tuple[int, range]]:
+        """The trajectory of each answer that is learned from, and its places there, in the order of the episode."""
+        found = [
+            (call, index, places)
+            for index, one in enumerate(self.trajectories)
+            for call, places in zip(one.calls, one.places, strict=True)
+        ]
+        return [(index, places) for _, index, places in sorted(found, key=lambda one: one[0])]
 
     @property
     def spans(self) -> list[Span]:
@@ -130,7 +146,8 @@ class Player:
             seed = turn_seed(sampling.seed or 0, len(ends))
             prompt = TokenPrompt((*put.tokens, *tokens))
             [answered] = await draw(prompt, replace(sampling, seed=seed, max_tokens=room))
-        return Played(episode, [Trajectory(put.tokens, tokens, log_probs, mask, ends, merged(spans))])
+        calls = range(len(ends))
+        return Played(episode, [Trajectory(put.tokens, tokens, log_probs, mask, ends, merged(spans), calls)])
 
     def _stopped(self, answer: Answer, prompt: Prompt) -> Answer:
         """An engine looks for `stop` in what it makes at once: one that an update has parted ends the answer here."""

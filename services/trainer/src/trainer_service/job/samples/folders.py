@@ -139,7 +139,8 @@ def trajectories_of(session: Session, version_of: Callable[[str], Version]) -> l
             mask = [int(call in learned) for call in path.sampled[start:]]
             ends = list(learned.values())
             spans = merged(Span(versions[index], len(session.calls[index].token_ids)) for index in learned)
-            found.append(Trajectory(path.ids[:start], path.ids[start:], path.log_probs[start:], mask, ends, spans))
+            tokens, log_probs = path.ids[start:], path.log_probs[start:]
+            found.append(Trajectory(path.ids[:start], tokens, log_probs, mask, ends, spans, list(learned)))
     return found
 
 

@@ -27,6 +27,7 @@ from trainer_service.job.samples.answers import Answer, Answers
 from trainer_service.job.samples.episodes import Played, Player
 from trainer_service.job.samples.folders import CutOff, FolderPlayer
 from trainer_service.job.samples.prompting import Prompting, Put
+from trainer_service.job.samples.returns import advantages
 from trainer_service.job.samples.tally import Tallied, Turns, Waits, repetition
 
 _LOST: tuple[type[RatchetError], ...] = (*TRANSIENT, InvalidArgument)
@@ -61,6 +62,15 @@ class Sample:
     """Where the environment has several."""
     second_hand: bool | None = None
     """It passes the tests that earn nothing; None: it was not judged by them."""
+    advantages: Sequence[float] = ()
+    """Advantages of the answers that are learned from, in the order of the episode, where credit is given by turn."""
+
+    @property
+    def turn_rewards(self) -> Sequence[float]:
+        """Rewards of the answers that are learned from, in the order of the episode: they make earned.reward."""
+        if len(self.played.trajectories) == 1:
+            return self.rewards
+        return [*[0.0] * (len(self.played.answers) - 1), self.earned.reward]
 
     @property
     def verdict(self) -> str:
@@ -98,7 +108,8 @@ class _Drawn:
 
 
 class Groups:
-    """Makes the groups of one run. Each answer of an episode is rewarded where the algorithm has steps."""
+    """Makes the groups of one run. Each answer of an episode is rewarded where the algorithm has steps, or credit is
+    given by turn."""
 
     def __init__(
         self,
@@ -116,7 +127,9 @@ class Groups:
         stand for task folders."""
         self._spec = job.spec
         self._max_fault_share = job.max_fault_share
-        self._has_steps = job.algorithm.has_steps
+        self._discount = job.spec.hyperparameters.turn_discount or 0.0
+        self._has_steps = job.algorithm.has_steps or self._discount > 0
+        self._divides = job.algorithm.divides_by_deviation
         self._answers = Answers(policy, sent)
         self._rewarding = rewarding
         self._sent = sent
@@ -159,6 +172,9 @@ class Groups:
         kept = [sample for sample in samples if sample is not None]
         if self._second_hand and draw.unrewarded:
             kept = await self._by_second_hand(self._second_hand, draw.unrewarded, kept)
+        if self._discount:
+            found = advantages([one.turn_rewards for one in kept], self._discount, scaled=self._divides)
+            kept = [replace(one, advantages=own) for one, own in zip(kept, found, strict=True)]
         return Group(kept, baseline.earned.reward if baseline else None, waits, drawn.cut_off)
 
     async def _on_problem(self, draw: Draw) -> _Drawn:

@@ -66,6 +66,8 @@ class StepSamples:
     """The reward of the greedy completion of each prompt that has one, by its uid."""
     cut_off: dict[str, int] = field(default_factory=dict)
     """Episodes of a prompt whose time was over, by its uid."""
+    credit: dict[str, list[tuple[range, float]]] = field(default_factory=dict)
+    """Places and advantage of each answer, by `sample_key`, where credit is given by turn."""
     tally: Tally = field(default_factory=Tally)
     kept_groups: int = 0
     """Prompts whose samples are kept: the first that are drawn."""
@@ -87,11 +89,17 @@ class StepSamples:
         if group.samples:
             if group.greedy is not None:
                 self.greedy[one.uid] = group.greedy
+            self._credit(one, group)
             passed = [sample.passed for sample in group.samples]
             rewards = [sample.earned.before_length for sample in group.samples]
             self._evidence.append((one.order, Evidence.of(one.index, passed, rewards)))
         self.tally.add([sample.tallied for sample in group.samples], group.waits)
         self.began, self.ended = min(self.began, one.began), max(self.ended, ended)
+
+    def _credit(self, one: Prompted, group: Group) -> None:
+        for index, sample in enumerate(group.samples):
+            for (way, places), advantage in zip(sample.played.turns, sample.advantages, strict=bool(sample.advantages)):
+                self.credit.setdefault(sample_key(one.uid, index, way), []).append((places, advantage))
 
     @property
     def evidence(self) -> list[Evidence]:

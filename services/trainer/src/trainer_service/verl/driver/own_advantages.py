@@ -1,5 +1,5 @@
-"""Advantages of GDPO, and ReMax's baselines; and the advantages of samples, for people. The others are verl's own
-estimators, which `verl/algorithms.py` names.
+"""Advantages of GDPO and by turn, and ReMax's baselines; and the advantages of samples, for people. The others are
+verl's own estimators, which `verl/algorithms.py` names.
 
 GDPO's is registered with verl when this is imported.
 """
@@ -41,6 +41,24 @@ def with_baselines(compute: Callable[..., DataProto], baseline_of: Callable[[str
         uids = (key.rsplit("_", 2)[0] for key in batch_keys)
         data.batch["reward_baselines"] = torch.tensor([baseline_of(uid) for uid in uids])
         return compute(data, batch_keys, **options)
+
+    return computed
+
+
+def by_turn(
+    compute: Callable[..., DataProto], credit_of: Callable[[str], Sequence[tuple[range, float]]]
+) -> Callable[..., DataProto]:
+    """verl's `compute_advantage_for_multi_trajectories`, with the advantages of answers (`job/samples/returns.py`) in
+    place of those of episodes. `credit_of`: by the key of a sample."""
+
+    def computed(data: DataProto, batch_keys: Sequence[str], **options: Any) -> DataProto:
+        data = compute(data, batch_keys, **options)
+        found = torch.zeros_like(data.batch["advantages"])
+        for row, key in zip(found, batch_keys, strict=True):
+            for places, advantage in credit_of(key):
+                row[places.start : places.stop] = advantage
+        data.batch["advantages"] = data.batch["returns"] = found * data.batch["response_mask"]
+        return data
 
     return computed
 

@@ -42,7 +42,7 @@ from trainer_service.job.samples.step_samples import StepSamples
 from trainer_service.job.samples.steps import Ahead, Generating, Idle, Learning, Moves, State
 from trainer_service.job.session import Session
 from trainer_service.verl import metrics as names
-from trainer_service.verl.driver.own_advantages import noted, with_baselines
+from trainer_service.verl.driver.own_advantages import by_turn, noted, with_baselines
 from trainer_service.verl.driver.replaced import NoServers, Pools
 from trainer_service.verl.driver.rollouts import Rollouts
 from trainer_service.verl.driver.samplers import (
@@ -111,6 +111,8 @@ class RatchetTrainer(PPOTrainerSync):
         compute = trainer_base.compute_advantage_for_multi_trajectories
         if its.job.algorithm.has_greedy:
             compute = with_baselines(compute, self.rollouts.greedy_of)
+        if its.job.spec.hyperparameters.turn_discount:
+            compute = by_turn(compute, self.rollouts.credit_of)
         trainer_base.compute_advantage_for_multi_trajectories = noted(compute, self._advantages.update)
         self._samples = SampleLog(its.job.work_dir, its.job.samples_uri)
 

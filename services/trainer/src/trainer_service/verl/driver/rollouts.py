@@ -161,6 +161,11 @@ class Rollouts:
         """The reward of the greedy completion of a prompt; 0 for what is no prompt: verl's padding."""
         return next((made.greedy[uid] for made in self._made.values() if uid in made.greedy), 0.0)
 
+    def credit_of(self, key: str) -> Sequence[tuple[range, float]]:
+        """The places of each answer of a sample, and its advantage, where credit is given by turn; none for what is no
+        sample: verl's padding."""
+        return next((made.credit[key] for made in self._made.values() if key in made.credit), ())
+
     def check_faults(self, step: int, lost: int, expected: int) -> None:
         self._groups.check_faults(step, lost, expected)
 

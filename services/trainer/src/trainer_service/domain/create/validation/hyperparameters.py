@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from ratchet_kit.faults import Faults
+from ratchet_rewards import Combination
 from trainer_service.domain.inputs.found import Found
 from trainer_service.domain.spec import plugins
 from trainer_service.domain.spec.algorithms import ALGORITHMS, Algorithm
@@ -21,6 +22,7 @@ def check(spec: RunSpec, found: Found, limits: Limits, algorithm: Algorithm, fau
     _check_each(spec.hyperparameters, algorithm, own)
     if plugins.named(spec.plugins, PluginKind.ADVANTAGE) is None:  # which may use what it likes
         _check_advantages(spec.hyperparameters, algorithm, own)
+    _check_turns(spec, algorithm, own)
     faults.under("hyperparameters").extend(own.violations)
     if not own:
         _check_together(spec, found, limits, algorithm, faults)
@@ -52,6 +54,23 @@ def _check_advantages(taken: Hyperparameters, algorithm: Algorithm, faults: Faul
     faults.unless(discounted, "gamma", f"must be 1, or absent: {name} gives a reward to a whole completion")
     traced = algorithm.has_critic or taken.gae_lambda in (None, 1)
     faults.unless(traced, "gae_lambda", f"must be 1, or absent: {name} has no critic")
+
+
+def _check_turns(spec: RunSpec, algorithm: Algorithm, faults: Faults) -> None:
+    """Checks what credit by turn goes with."""
+    if not spec.hyperparameters.turn_discount or not algorithm.is_online:
+        return
+    compared = [name.upper() for name, one in ALGORITHMS.items() if one.compares_ends]
+    others = f"must be 0, or absent: answers are compared by {', '.join(compared)}, and not by {algorithm.name.upper()}"
+    faults.unless(algorithm.compares_ends, "turn_discount", others)
+    alone = "must be 0, or absent, without an environment: there is one answer, and it has the whole reward"
+    faults.unless(spec.environment is not None, "turn_discount", alone)
+    penalty = "must be 0, or absent, with kl_in_reward, which rewards tokens"
+    faults.unless(not spec.hyperparameters.kl_in_reward, "turn_discount", penalty)
+    normalised = "must be 0, or absent, with gdpo, which normalises the rewards of whole episodes"
+    faults.unless(spec.reward.combination != Combination.GDPO, "turn_discount", normalised)
+    own = plugins.named(spec.plugins, PluginKind.ADVANTAGE)
+    faults.unless(own is None, "turn_discount", "must be 0, or absent: a plug-in makes the advantages")
 
 
 def _check_effects(taken: Hyperparameters, algorithm: Algorithm, faults: Faults) -> None:
