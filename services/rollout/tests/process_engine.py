@@ -9,7 +9,8 @@ import sys
 from collections.abc import AsyncGenerator
 
 from ratchet_policies import Completion, FinishReason
-from rollout_service.adapters.engines import engine_main, wire
+from rollout_service.adapters.engines import wire
+from rollout_service.adapters.process import engine_main
 from rollout_service.domain.policy import Dtype, Library
 
 CORE = """

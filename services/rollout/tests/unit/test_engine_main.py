@@ -6,7 +6,7 @@ from contextlib import aclosing
 import pytest
 from pydantic import BaseModel, ValidationError, field_validator
 
-from rollout_service.adapters.engines import engine_main
+from rollout_service.adapters.process import engine_main
 
 
 class Config(BaseModel):

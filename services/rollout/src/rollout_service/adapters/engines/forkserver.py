@@ -70,7 +70,7 @@ class ForkServer:
         self._log_file.parent.mkdir(parents=True, exist_ok=True)
         with self._log_file.open("ab") as output:
             self._group = await ProcessGroup.start(
-                [sys.executable, "-m", "rollout_service.adapters.engines.forkserver_main", self._device],
+                [sys.executable, "-m", "rollout_service.adapters.process.forkserver_main", self._device],
                 env=self._environment,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,

@@ -12,12 +12,14 @@ import traceback
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+import transformers
+from transformers import AutoConfig, AutoTokenizer, GenerationConfig
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 from transformers.utils import logging
 
@@ -26,6 +28,7 @@ from ratchet_policies import Completion, Echo, FinishReason, TokenCandidate, joi
 from rollout_service.adapters.engines import kv_cache, wire
 from rollout_service.adapters.engines.prompts import Prompts
 from rollout_service.adapters.engines.refusals import RequestRefused, WeightsRefused
+from rollout_service.adapters.engines.sent_weights import SentWeights
 from rollout_service.adapters.transformers import batches, weights
 from rollout_service.adapters.transformers.batches import Row
 from rollout_service.adapters.transformers.text import Text
@@ -41,12 +44,12 @@ _SAME = {torch.float32: 1e-4, torch.bfloat16: 3e-2, torch.float16: 5e-3}
 """Relative difference of two sums in another order."""
 
 
-def knows(model: str) -> bool:
-    """Whether transformers has an architecture of its own for the model in a folder."""
-    known = set[str]()
+def known(model: str) -> list[str]:
+    """The architectures of the model in a folder that transformers has itself."""
+    own = set[str]()
     for names in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values():
-        known |= {names} if isinstance(names, str) else {*names}
-    return bool(known.intersection(model_config.base_config(Path(model)).get("architectures") or ()))
+        own |= {names} if isinstance(names, str) else {*names}
+    return [name for name in model_config.base_config(Path(model)).get("architectures") or () if name in own]
 
 
 class TransformersEngine:
@@ -90,9 +93,8 @@ class TransformersEngine:
         if spec.tensor_parallel_size > 1:
             raise ValueError(_REFUSED.format("tensor_parallel_size above 1"))
         torch.manual_seed(secrets.randbits(63))  # forks of one process would draw the same samples
-        model = loaded(spec, spec.model)
         try:
-            weights.check(model, Path(spec.model))
+            model = loaded(spec, spec.model)
         except WeightsRefused as error:
             raise ValueError(str(error)) from error
         return cls(spec, model, AutoTokenizer.from_pretrained(spec.model, local_files_only=True))
@@ -126,17 +128,17 @@ class TransformersEngine:
     async def load_weights(self, call: wire.LoadWeights) -> wire.Loaded:
         self.loads = True
         try:
-            return wire.Loaded(await self._compute(partial(self._load, call.folder)), in_place=False)
+            await self._compute(partial(self._load, call.folder))
+            return wire.Loaded(0.0, in_place=False)
         finally:
             self.loads = self._is_interrupted = False
 
-    def _load(self, folder: str) -> float:
+    def _load(self, folder: str) -> None:
         self._model = None  # there may be no room for two
         try:
             self._model = loaded(self._spec, folder)
         except (OSError, ValueError, RuntimeError) as error:
             raise WeightsRefused(f"transformers does not take these weights: {error}") from error
-        return weights.check(self._model, Path(folder))
 
     async def generate(self, call: wire.Generate, request_id: str) -> AsyncGenerator[wire.Output, None]:
         if call.tools is not None:
@@ -257,12 +259,20 @@ async def _all(pieces: asyncio.Queue[Completion], rows: int) -> tuple[Completion
 
 
 def loaded(spec: wire.EngineSpec, folder: str) -> Any:
-    """The model in a folder. Raises what transformers raises, and ValueError where its weights are not all there."""
-    model, said = AutoModelForCausalLM.from_pretrained(
-        folder, dtype=getattr(torch, spec.dtype), local_files_only=True, output_loading_info=True
-    )
+    """The model of `spec` with the weights in a folder. Raises what transformers raises, and WeightsRefused."""
+    config = AutoConfig.from_pretrained(spec.model, local_files_only=True)
+    architecture = getattr(transformers, known(spec.model)[0])
+    with ExitStack() as stack:
+        model, said = architecture.from_pretrained(
+            None,
+            config=config,
+            state_dict=dict(SentWeights(Path(folder), stack)),
+            dtype=getattr(torch, spec.dtype),
+            output_loading_info=True,
+        )
     if lacking := sorted(said["missing_keys"]):
-        raise ValueError(f"the weights lack {', '.join(lacking[:3])} ({len(lacking)} in all)")
+        raise WeightsRefused(f"the weights lack {', '.join(lacking[:3])} ({len(lacking)} in all)")
+    weights.check(model, Path(folder))
     model.generation_config = GenerationConfig()  # sampling as in the request, not as in generation_config.json
     return model.to(spec.device).eval()
 

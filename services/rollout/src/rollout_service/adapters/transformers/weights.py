@@ -17,11 +17,9 @@ from rollout_service.adapters.engines.sent_weights import SentWeights
 log = get_logger(__name__)
 
 
-def check(model: nn.Module, folder: Path) -> float:
-    """The largest difference from the safetensors files of `folder`, relative to the largest magnitude of its tensor.
-
-    Raises WeightsRefused where there is one, or nothing to compare embeddings or the output layer with.
-    """
+def check(model: nn.Module, folder: Path) -> None:
+    """Raises WeightsRefused where the model differs from the files of `folder`, or there is nothing to compare
+    its embeddings or its output layer with."""
     errors, compared = dict[str, float](), set[int]()
     with ExitStack() as stack:
         for name, sent in SentWeights(folder, stack):
@@ -40,7 +38,6 @@ def check(model: nn.Module, folder: Path) -> float:
     if lacking:
         log.warning("weights.not_compared", reason="no tensor of their names was sent", parameters=lacking)
     log.info("weights.compared", tensors=len(errors))
-    return max(errors.values(), default=0.0)
 
 
 def _named(model: nn.Module, name: str) -> Tensor | None:
@@ -58,6 +55,7 @@ def _named(model: nn.Module, name: str) -> Tensor | None:
 
 
 def _difference(parameter: Tensor, sent: Tensor) -> float:
+    """The largest, relative to the largest magnitude that was sent."""
     expected = sent.to(device=parameter.device, dtype=parameter.dtype)
     if torch.equal(parameter, expected):
         return 0.0

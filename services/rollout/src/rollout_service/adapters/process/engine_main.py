@@ -182,9 +182,9 @@ def start(spec: wire.EngineSpec) -> Engine:
     except Exception as error:
         if not _UNKNOWN.search(str(error)):
             raise EngineDidNotStart(Library.VLLM, error) from error
-        from rollout_service.adapters.transformers.transformers_engine import TransformersEngine, knows
+        from rollout_service.adapters.transformers.transformers_engine import TransformersEngine, known
 
-        if not knows(spec.model):
+        if not known(spec.model):
             raise EngineDidNotStart(Library.VLLM, error) from error
     log.info("engine.chosen", engine=Library.TRANSFORMERS, reason="vLLM does not know the model's architecture")
     try:
