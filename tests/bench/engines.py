@@ -1,8 +1,8 @@
 """What transformers generates beside vLLM, where vLLM knows the model: `python -m tests.bench.engines`.
 
-A random Llama, which vLLM serves, and a random GPT-Neo of its size, which vLLM does not know and transformers serves, by
-one real rollout service, one after the other: tokens a second of a step of training (16 prompts of 10 to 40 tokens, 8
-completions each), and of one answer alone. The shape is SmolLM2-135M's (`--small`: the starter's).
+A random Llama, which vLLM serves, and a random GPT-Neo of its size, which vLLM does not know and transformers serves,
+by one real rollout service, one after the other: tokens a second of a step of training (16 prompts of 10 to 40 tokens,
+8 completions each), and of one answer alone. The shape is SmolLM2-135M's (`--small`: the starter's).
 """
 
 import argparse
@@ -68,8 +68,8 @@ async def main(small: bool, rounds: int) -> None:
                 steps = [await rate(fleet, policy_id, prompts, 8, 64) for _ in range(rounds)]
                 alone = [await rate(fleet, policy_id, prompts[:1], 1, 64) for _ in range(rounds)]
                 print(
-                    f"{library:13}{parameters / 1e6:6.1f} million parameters: {statistics.median(steps):7.0f} tokens/s in"
-                    f" a step, {statistics.median(alone):6.1f} alone",
+                    f"{library:13}{parameters / 1e6:6.1f} million parameters:"
+                    f" {statistics.median(steps):7.0f} tokens/s in a step, {statistics.median(alone):6.1f} alone",
                     flush=True,
                 )
                 await unload(fleet, "p")

@@ -72,7 +72,7 @@ class Case:
         self.model = model
 
     def needs(self, feature: str) -> None:
-        """Skips a test of what transformers refuses: see `test_what_transformers_cannot_do_is_refused_by_name`."""
+        """Skips a test of what transformers refuses: see `test_what_an_engine_cannot_do_is_refused_by_name`."""
         if self.library == "transformers":
             pytest.skip(f"transformers takes no {feature}")
 
@@ -325,7 +325,7 @@ async def test_a_model_whose_calls_nobody_can_read_takes_no_tools(case: Case) ->
     assert "RATCHET_ROLLOUT_TOOL_PARSERS" in refused.value.message
 
 
-async def test_what_transformers_cannot_do_is_refused_by_name(
+async def test_what_an_engine_cannot_do_is_refused_by_name(
     case: Case, engine: PolicyEngine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     if case.library != "transformers":

@@ -62,6 +62,10 @@ class Engine(Protocol):
         can."""
         ...
 
+    async def turn(self, asleep: bool) -> None:
+        """To sleep once nothing runs, or awake; see `EngineSpec.sleeps`."""
+        ...
+
     async def load_weights(self, call: wire.LoadWeights) -> wire.Loaded:
         """Raises WeightsRefused."""
         ...

@@ -92,6 +92,8 @@ class TransformersEngine:
         logging.disable_progress_bar()
         if spec.tensor_parallel_size > 1:
             raise ValueError(_REFUSED.format("tensor_parallel_size above 1"))
+        if spec.sleeps:
+            raise ValueError(_REFUSED.format("options.sleeps"))
         torch.manual_seed(secrets.randbits(63))  # forks of one process would draw the same samples
         try:
             model = loaded(spec, spec.model)
@@ -124,6 +126,9 @@ class TransformersEngine:
 
     async def prepare(self, call: wire.PrepareChanges) -> str:
         return _REFUSED.format("changes in place")
+
+    async def turn(self, asleep: bool) -> None:
+        raise NotImplementedError("`start` refuses engines that are to sleep")
 
     async def load_weights(self, call: wire.LoadWeights) -> wire.Loaded:
         self.loads = True
