@@ -375,6 +375,8 @@ async def test_prompts_of_many_lengths_are_completed_as_each_alone(case: Case, e
         tokens(*range(5, 8 + 5 * place), max_tokens=4 + place, temperature=0, logprobs=True, ignore_eos=True)
         for place in range(6)
     ]
+    asked.append(tokens(*range(5, 205), max_tokens=4, temperature=0, logprobs=True, ignore_eos=True))
+    asked.append(tokens(5, 6, temperature=0, logprobs=True, ignore_eos=True))  # as long as the model takes
     alone = [await answers(engine, one) for one in asked]
     together = await asyncio.gather(*(answers(engine, one) for one in asked))
     for one, other in zip(alone, together, strict=True):

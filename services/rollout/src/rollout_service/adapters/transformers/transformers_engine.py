@@ -230,8 +230,8 @@ class TransformersEngine:
         lengths = [len(row.prompt) for row in rows]
         if len(rows) > self._spec.max_num_seqs or (not self._pads and len(set(lengths)) > 1):
             return False
-        width = max(lengths) + max(row.most for row in rows)
-        return len(rows) == 1 or len(rows) * width <= self.kv_cache_tokens
+        width = max(lengths) + max(row.most for row in rows)  # of each: `generate` goes on with those that are over
+        return len(rows) == 1 or (width <= self.max_model_len and len(rows) * width <= self.kv_cache_tokens)
 
     def _echo(self, call: wire.Generate, ids: Sequence[int]) -> Echo:
         text = self._tokenizer.decode(ids) if call.text is None else call.text
