@@ -117,7 +117,7 @@ class User:
 
 
 @contextmanager
-def service(work: Path, kv_cache_bytes: int = 64 << 20) -> Iterator[str]:
+def service(work: Path) -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -125,7 +125,7 @@ def service(work: Path, kv_cache_bytes: int = 64 << 20) -> Iterator[str]:
         "RATCHET_ROLLOUT_WORK_DIR": str(work / "rollout"),
         "RATCHET_ROLLOUT_PORT": str(port),
         "RATCHET_SOURCES": str(work),
-        "RATCHET_ROLLOUT_KV_CACHE_BYTES": str(kv_cache_bytes),
+        "RATCHET_ROLLOUT_KV_CACHE_BYTES": str(64 << 20),
     }
     with (work / "rollout.log").open("w") as log:
         process = subprocess.Popen([PYTHON, "-m", "rollout_service.main"], env=environment, stdout=log, stderr=log)
