@@ -20,7 +20,7 @@ from ratchet_policies import (
     over_length,
 )
 from ratchet_problems import ToolCall
-from rollout_service.adapters.vllm.infill import NO_FORM
+from rollout_service.adapters.engines.infill import NO_FORM
 from rollout_service.domain.generation import EngineOutput, GenerationRequest
 from rollout_service.domain.policy import Death, Dtype, EngineInfo, EngineOptions, PolicyId, PolicyName
 from rollout_service.domain.ports import Changes, KeptPolicy, ModelFolder, PolicyEngine

@@ -9,8 +9,9 @@ import sys
 from collections.abc import AsyncGenerator
 
 from ratchet_policies import Completion, FinishReason
-from rollout_service.adapters.vllm import engine_main, wire
-from rollout_service.domain.policy import Dtype
+from rollout_service.adapters.engines import wire
+from rollout_service.adapters.process import engine_main
+from rollout_service.domain.policy import Dtype, Library
 
 CORE = """
 import sys, time
@@ -25,6 +26,8 @@ for line in sys.stdin:
 class CoreEngine:
     """What `engine_main` uses of `VllmEngine`."""
 
+    library = Library.VLLM
+    computes_apart = True
     dtype = Dtype.FLOAT32
     max_model_len = 64
     has_chat_template = False

@@ -6,8 +6,8 @@ import signal
 import sys
 from pathlib import Path
 
-from rollout_service.adapters.vllm import wire
-from rollout_service.adapters.vllm.forkserver import ForkedProcess
+from rollout_service.adapters.engines import wire
+from rollout_service.adapters.engines.forkserver import ForkedProcess
 
 _PROGRAM = Path(__file__).with_name("process_engine.py")
 

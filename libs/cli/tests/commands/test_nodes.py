@@ -7,7 +7,7 @@ import pytest
 from ratchet_cli.commands import nodes
 from ratchet_testing.gateway import ScriptedGateway
 
-BUSY = {"policy": "starter@1", "state": "STATE_READY", "sequences": 3, "kv_cache_tokens": "5760"}
+BUSY = {"policy": "starter@1", "state": "STATE_READY", "sequences": 3, "kv_cache_tokens": "5760", "library": "vLLM"}
 NODE = {
     "address": "10.0.0.1:8703",
     "state": "STATE_SERVING",
@@ -25,7 +25,7 @@ def address(ratchet: Any, gateway: ScriptedGateway, monkeypatch: pytest.MonkeyPa
 def test_listing(ratchet: Any, gateway: ScriptedGateway) -> None:
     gateway.answers({"nodes": [NODE]})
     row = ratchet("nodes", "list").stdout.splitlines()[1].split()
-    assert row == ["10.0.0.1:8703", "serving", "starter@1", "6", "3", "5760", "-", "3.0"]
+    assert row == ["10.0.0.1:8703", "serving", "starter@1", "(vLLM)", "6", "3", "5760", "-", "3.0"]
 
 
 def test_draining_waits_for_what_is_under_way(

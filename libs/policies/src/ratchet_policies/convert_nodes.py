@@ -64,6 +64,7 @@ def _engine(message: pb.Node.Engine) -> Engine:
         purpose=_PURPOSES.get(message.purpose, Purpose.SERVING),
         sequences=message.sequences,
         kv_cache_tokens=message.kv_cache_tokens,
+        library=message.library,
     )
 
 
@@ -75,4 +76,5 @@ def _engine_to_proto(engine: Engine) -> pb.Node.Engine:
         purpose=purpose_to_proto(engine.purpose),
         sequences=engine.sequences,
         kv_cache_tokens=engine.kv_cache_tokens,
+        library=engine.library,
     )

@@ -127,6 +127,7 @@ def policy_to_proto(policy: Policy) -> pb.Policy:
         settings_id=policy.settings_id,
         purpose=purpose_to_proto(policy.purpose),
         kv_cache_tokens=policy.engine.kv_cache_tokens if policy.engine else 0,
+        library=policy.engine.library if policy.engine else "",
         usage=pb.EngineUsage(
             gpu_time=duration_to_proto(policy.usage.gpu_time),
             cpu_time=duration_to_proto(policy.usage.cpu_time),

@@ -17,12 +17,12 @@ from ratchet_kit.times import Clock, SystemClock
 from ratchet_policies.directory import Directory
 from ratchet_policies.fleet import connect, seeds_of
 from rollout_service.adapters import logs
+from rollout_service.adapters.engines.engine import EngineDefaults, EngineProcesses, remove_abandoned
+from rollout_service.adapters.engines.engine import environment as engine_environment
+from rollout_service.adapters.engines.forkserver import ForkServer
 from rollout_service.adapters.folders import DiskModelFolders
 from rollout_service.adapters.journal import FileJournal
 from rollout_service.adapters.meter import PrometheusMeter
-from rollout_service.adapters.vllm.engine import EngineDefaults, VllmFactory, remove_abandoned
-from rollout_service.adapters.vllm.engine import environment as engine_environment
-from rollout_service.adapters.vllm.forkserver import ForkServer
 from rollout_service.domain.devices import Devices
 from rollout_service.domain.host import RestartLimits
 from rollout_service.domain.nodes import Nodes
@@ -91,7 +91,7 @@ async def provision(
 
 
 @asynccontextmanager
-async def _vllm(settings: Settings, devices: Devices) -> AsyncIterator[VllmFactory]:
+async def _vllm(settings: Settings, devices: Devices) -> AsyncIterator[EngineProcesses]:
     work = settings.work_dir.expanduser()
     logs_folder = work / "logs"
     environment = engine_environment(settings.device, settings.threads, settings.eager)
@@ -110,7 +110,7 @@ async def _vllm(settings: Settings, devices: Devices) -> AsyncIterator[VllmFacto
     )
     await asyncio.to_thread(remove_abandoned)
     async with ForkServer(settings.device, environment, logs_folder / f"{FORK_SERVER}.log") as fork_server:
-        yield VllmFactory(defaults, fork_server, logs_folder)
+        yield EngineProcesses(defaults, fork_server, logs_folder)
 
 
 # Long enough for a long completion, and for an update that waits for it.

@@ -1,4 +1,4 @@
-"""What every `PolicyEngine` does: the scripted one and vLLM's."""
+"""What every `PolicyEngine` does: the scripted one, vLLM's and transformers'."""
 
 import asyncio
 import hashlib
@@ -29,9 +29,9 @@ from ratchet_policies import (
     joined,
 )
 from ratchet_problems import Message, ToolCall
+from rollout_service.adapters.engines.engine import EngineDefaults, EngineProcesses, environment
+from rollout_service.adapters.engines.forkserver import ForkServer
 from rollout_service.adapters.folders import DiskModelFolders
-from rollout_service.adapters.vllm.engine import EngineDefaults, VllmFactory, environment
-from rollout_service.adapters.vllm.forkserver import ForkServer
 from rollout_service.domain.generation import EngineOutput, GenerationRequest
 from rollout_service.domain.policy import EngineOptions, PolicyName
 from rollout_service.domain.ports import EngineFactory, ModelFolder, ModelFolders, PolicyEngine
@@ -65,10 +65,16 @@ TIME = replace(WEATHER, name="time")
 
 
 class Case:
-    def __init__(self, engines: EngineFactory, folders: ModelFolders, model: ModelFolder) -> None:
+    def __init__(self, library: str, engines: EngineFactory, folders: ModelFolders, model: ModelFolder) -> None:
+        self.library = library
         self.engines = engines
         self.folders = folders
         self.model = model
+
+    def needs(self, feature: str) -> None:
+        """Skips a test of what transformers refuses: see `test_what_an_engine_cannot_do_is_refused_by_name`."""
+        if self.library == "transformers":
+            pytest.skip(f"transformers takes no {feature}")
 
     async def start(self) -> PolicyEngine:
         return await self.engines.start(NAME, self.model, EngineOptions())
@@ -78,28 +84,31 @@ class Case:
 
         async def weights() -> WeightStream:
             ones = struct.pack("<192f", *[1.5] * 192)  # of the norm, as conftest makes the model
-            yield TensorHeader("model.norm.weight", "F32", (192,), hashlib.sha256(ones).hexdigest())
+            norm = "transformer.ln_f.weight" if self.library == "transformers" else "model.norm.weight"
+            yield TensorHeader(norm, "F32", (192,), hashlib.sha256(ones).hexdigest())
             yield Chunk(ones)
 
         return await self.folders.receive(model, weights(), changes=True)
 
 
 @pytest_asyncio.fixture(
-    loop_scope="module", scope="module", params=["scripted", pytest.param("vllm", marks=pytest.mark.vllm)]
+    loop_scope="module",
+    scope="module",
+    params=["scripted", *(pytest.param(library, marks=pytest.mark.vllm) for library in ("vLLM", "transformers"))],
 )
 async def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Case]:
     if request.param == "scripted":
         folders = MemoryFolders({"/base": content_id(b"base")})
-        yield Case(ScriptedEngines(), folders, await folders.fetch("/base"))
+        yield Case(request.param, ScriptedEngines(), folders, await folders.fetch("/base"))
         return
     pytest.importorskip("vllm", reason="needs the rollout environment")
     make_model: Callable[..., Path] = request.getfixturevalue("make_model")
     work = tmp_path_factory.mktemp("work")
-    folder = make_model()
+    folder = make_model(known=request.param == "vLLM")
     disk = DiskModelFolders(work / "models", Places([str(folder)]))
     model = await disk.fetch(str(folder))
     async with ForkServer("cpu", environment("cpu", threads=1, eager=True), work / "forkserver.log") as server:
-        yield Case(VllmFactory(DEFAULTS, server, work), disk, model)
+        yield Case(request.param, EngineProcesses(DEFAULTS, server, work), disk, model)
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
@@ -118,7 +127,8 @@ def tokens(*ids: int, **sampling: object) -> GenerationRequest:
     return GenerationRequest(TokenPrompt(ids), Sampling(**sampling))  # type: ignore[arg-type]
 
 
-async def test_says_what_it_is(engine: PolicyEngine) -> None:
+async def test_says_what_it_is(case: Case, engine: PolicyEngine) -> None:
+    assert case.library in ("scripted", engine.info.library)
     assert engine.info.dtype == "float32"
     assert engine.info.max_model_len >= 64
     assert engine.info.kv_cache_tokens >= engine.info.max_model_len
@@ -236,6 +246,7 @@ def weather(tools: Tools, **sampling: object) -> GenerationRequest:
     ],
 )
 async def test_tools_are_called(case: Case, engine: PolicyEngine, tools: Tools, allowed: set[str]) -> None:
+    case.needs("tools")
     (whole,) = await answers(engine, weather(tools, n=2, seed=1))
     for completion in whole.completions:
         (call,) = completion.tool_calls
@@ -260,8 +271,11 @@ async def test_tools_are_called(case: Case, engine: PolicyEngine, tools: Tools, 
 @pytest.mark.parametrize(
     "tools", [Tools((WEATHER, TIME), required=True), Tools((WEATHER,), called="weather"), Tools((WEATHER,))]
 )
-async def test_an_answer_that_is_cut_off_is_what_its_stream_says(engine: PolicyEngine, tools: Tools) -> None:
+async def test_an_answer_that_is_cut_off_is_what_its_stream_says(
+    case: Case, engine: PolicyEngine, tools: Tools
+) -> None:
     """Wherever max_tokens cuts a call: the whole answer has the part of it that the stream has, and no markup."""
+    case.needs("tools")
     cut = 0
     for most in range(1, 25):
         request = weather(tools, max_tokens=most, seed=1, n=2)
@@ -285,6 +299,7 @@ async def test_an_answer_that_is_cut_off_is_what_its_stream_says(engine: PolicyE
 
 
 async def test_who_may_call_need_not(case: Case, engine: PolicyEngine) -> None:
+    case.needs("tools")
     tools = Tools((WEATHER, TIME))
     (output,) = await answers(engine, weather(tools, max_tokens=2, ignore_eos=True, echo=True))
     assert len(output.completions[0].token_ids) == 2
@@ -297,6 +312,7 @@ async def test_who_may_call_need_not(case: Case, engine: PolicyEngine) -> None:
 
 
 async def test_a_model_whose_calls_nobody_can_read_takes_no_tools(case: Case) -> None:
+    case.needs("tools")
     if isinstance(case.engines, ScriptedEngines):
         pytest.skip("scripted engines call tools by themselves")
     other = await case.engines.start(PolicyName("other"), case.model, EngineOptions())
@@ -307,6 +323,66 @@ async def test_a_model_whose_calls_nobody_can_read_takes_no_tools(case: Case) ->
         await other.stop()
     assert refused.value.violations[0].field == "prompt.chat.tools"
     assert "RATCHET_ROLLOUT_TOOL_PARSERS" in refused.value.message
+
+
+async def test_what_an_engine_cannot_do_is_refused_by_name(
+    case: Case, engine: PolicyEngine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if case.library != "transformers":
+        pytest.skip("of transformers alone")
+    refused = {
+        "prompt.chat.tools": (weather(Tools((WEATHER,))), "takes no tools"),
+        "sampling.json_schema": (tokens(1, 2, 3, json_schema=CITY), "takes no JSON Schema"),
+    }
+    for field, (request, sentence) in refused.items():
+        with pytest.raises(InvalidArgument, match=f"transformers serves this model.*{sentence}") as error:
+            await answers(engine, request)
+        assert [violation.field for violation in error.value.violations] == [field]
+    two = EngineOptions(tensor_parallel_size=2)
+    with pytest.raises(InvalidArgument, match=r"transformers did not start.*takes no tensor_parallel_size above 1"):
+        await case.engines.start(PolicyName("two"), case.model, two)
+    new = await case.changed(case.model)
+    await engine.prepare(new)
+    assert "takes no changes in place" in capsys.readouterr().out
+    before = await answers(engine, tokens(1, 2, 3, max_tokens=1, temperature=0, logprobs=True))
+    loaded = await engine.load_weights(new)
+    after = await answers(engine, tokens(1, 2, 3, max_tokens=1, temperature=0, logprobs=True))
+    assert (loaded.in_place, loaded.probe_error) == (False, 0)
+    assert before[0].completions[0].log_probs != after[0].completions[0].log_probs
+    await engine.load_weights(case.model)
+    assert before == await answers(engine, tokens(1, 2, 3, max_tokens=1, temperature=0, logprobs=True))
+
+
+async def test_a_stop_string_ends_an_answer_and_is_left_out(case: Case, engine: PolicyEngine) -> None:
+    if isinstance(case.engines, ScriptedEngines):
+        pytest.skip("scripted answers have no stops")
+    free = {"max_tokens": 24, "temperature": 1.0, "seed": 5, "ignore_eos": True}
+    (whole,) = await answers(engine, tokens(1, 2, 3, **free))
+    text = whole.completions[0].text
+    stop = text[3:5]
+    for stream in (False, True):
+        outputs = await answers(engine, tokens(1, 2, 3, **free, stop=(stop, "nowhere")), stream=stream)
+        cut = joined([piece for output in outputs for piece in output.completions])
+        assert (cut.text, cut.stop, cut.finish_reason) == (text[: text.index(stop)], stop, FinishReason.STOP)
+        assert cut.token_ids == whole.completions[0].token_ids[: len(cut.token_ids)]
+        assert len(cut.token_ids) < 24
+
+
+async def test_prompts_of_many_lengths_are_completed_as_each_alone(case: Case, engine: PolicyEngine) -> None:
+    if isinstance(case.engines, ScriptedEngines):
+        pytest.skip("scripted answers are all the same")
+    asked = [
+        tokens(*range(5, 8 + 5 * place), max_tokens=4 + place, temperature=0, logprobs=True, ignore_eos=True)
+        for place in range(6)
+    ]
+    asked.append(tokens(*range(5, 205), max_tokens=4, temperature=0, logprobs=True, ignore_eos=True))
+    asked.append(tokens(5, 6, temperature=0, logprobs=True, ignore_eos=True))  # as long as the model takes
+    alone = [await answers(engine, one) for one in asked]
+    together = await asyncio.gather(*(answers(engine, one) for one in asked))
+    for one, other in zip(alone, together, strict=True):
+        mine, theirs = one[0].completions[0], other[0].completions[0]
+        assert mine.token_ids == theirs.token_ids
+        assert mine.log_probs == pytest.approx(theirs.log_probs, abs=1e-3)
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -395,6 +471,7 @@ async def test_takes_weights_and_shows_them(case: Case, engine: PolicyEngine) ->
 
 
 async def test_applies_changes_in_place_that_it_has_prepared_for(case: Case) -> None:
+    case.needs("changes in place")
     engine = await case.start()
     try:
         new = await case.changed(case.model)

@@ -14,7 +14,7 @@ from ratchet_policies import NodeState, PolicySpec, PolicyState, Sampling, TextP
 from ratchet_policies.fleet import Fleet
 from ratchet_policies.hedging import Hedging
 from ratchet_testing import free_port, serving
-from rollout_service.adapters.vllm.engine import EngineDefaults, VllmFactory
+from rollout_service.adapters.engines.engine import EngineDefaults, EngineProcesses
 from rollout_service.main import provision
 from rollout_service.settings import Settings
 
@@ -40,7 +40,7 @@ async def node(folder: Path, max_silence: timedelta, peers: str = "") -> AsyncIt
     address = f"127.0.0.1:{free_port()}"
     running = Running(address, ProcessForks())
     defaults = EngineDefaults("cpu", 8, 1 << 20, 1, 0.9, True, timedelta(seconds=60), max_silence=max_silence)
-    factory = VllmFactory(defaults, running.forks, folder)  # type: ignore[arg-type]
+    factory = EngineProcesses(defaults, running.forks, folder)  # type: ignore[arg-type]
     folders, journal = MemoryFolders({"/base": BASE}), MemoryJournal()
     settings = Settings(address=address, peers=peers)
     served = ServiceSettings(port=int(address.rpartition(":")[2]), grace=timedelta(0), log_level="WARNING")

@@ -13,8 +13,8 @@ import pytest
 
 from ratchet_kit.errors import FailedPrecondition, InvalidArgument, RatchetError, ResourceExhausted, Unavailable
 from ratchet_policies import TextPrompt
-from rollout_service.adapters.vllm import engine, wire
-from rollout_service.adapters.vllm.engine import EngineDefaults, VllmFactory, VllmPolicyEngine, engine_spec
+from rollout_service.adapters.engines import engine, wire
+from rollout_service.adapters.engines.engine import EngineDefaults, EngineProcess, EngineProcesses, engine_spec
 from rollout_service.domain.generation import GenerationRequest
 from rollout_service.domain.policy import Dtype, EngineOptions, PolicyId, PolicyName
 from rollout_service.domain.ports import ModelFolder
@@ -38,7 +38,7 @@ SPEC = wire.EngineSpec("/model", "cpu", Dtype.FLOAT32, None, 8, None, 1, 0.9, Tr
 def test_the_reason_is_the_last_error_that_names_a_cause(tmp_path: Path, log: str, expected: str) -> None:
     log_file = tmp_path / "p.log"
     log_file.write_text("ValueError: of an engine before\n")
-    engine = VllmPolicyEngine(wire.ForkRequest("p", SPEC, str(tmp_path), str(log_file)), timedelta(0))
+    engine = EngineProcess(wire.ForkRequest("p", SPEC, str(tmp_path), str(log_file)), timedelta(0))
     with log_file.open("a") as opened:
         opened.write(log)
     assert engine.last_error() == expected.format(log=log_file)
@@ -89,7 +89,7 @@ def start(tmp_path: Path) -> Callable[[Forks], Start]:
 
     def make(forks: Forks) -> Start:
         defaults = EngineDefaults("cuda", 8, None, 1, 0.225, False, timedelta(seconds=1), {"qwen": "hermes"})
-        factory = VllmFactory(defaults, forks, tmp_path)  # type: ignore[arg-type]
+        factory = EngineProcesses(defaults, forks, tmp_path)  # type: ignore[arg-type]
 
         async def start(name: str, *devices: str, size_bytes: int = 0, registered: str = "") -> object:
             model = ModelFolder(tmp_path, PolicyId("sha256:0"), size_bytes)
@@ -199,7 +199,7 @@ async def test_weights_larger_than_the_machine_are_refused_before_anything_start
     monkeypatch.setattr(engine.memory, "of_machine", lambda: 16 << 30)
     forks = Forks([])
     defaults = EngineDefaults("cpu", 8, 1 << 20, 1, 0.9, True, timedelta(seconds=1))
-    factory = VllmFactory(defaults, forks, tmp_path)  # type: ignore[arg-type]
+    factory = EngineProcesses(defaults, forks, tmp_path)  # type: ignore[arg-type]
     model = ModelFolder(tmp_path, PolicyId("sha256:0"), 20 << 30)
     with pytest.raises(InvalidArgument, match="weights take 20"):
         await factory.start(PolicyName("a"), model, EngineOptions(dtype=Dtype.BFLOAT16))
@@ -216,7 +216,7 @@ async def test_a_cache_that_is_small_for_others_memory_is_tried_again(
     layers = {"num_hidden_layers": 4, "num_attention_heads": 4, "hidden_size": 64}
     (tmp_path / "config.json").write_text(json.dumps(layers))
     small = wire.Failed("invalid_argument", "5 GiB KV cache is needed, more than the available KV cache memory")
-    factory = VllmFactory(
+    factory = EngineProcesses(
         EngineDefaults("cpu", 8, None, 1, 0.9, True, timedelta(seconds=1)), Forks([small] * 3), tmp_path
     )  # type: ignore[arg-type]
     options = EngineOptions(dtype=Dtype.BFLOAT16, max_model_len=tokens)
@@ -234,7 +234,7 @@ async def test_too_many_open_files_are_no_death_of_the_engine(
     start: Callable[[Forks], Start], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = await start(Forks([READY]))("a", "0")
-    assert isinstance(engine, VllmPolicyEngine)
+    assert isinstance(engine, EngineProcess)
 
     async def crowded(path: str) -> None:
         raise OSError(errno.EMFILE, "Too many open files")

@@ -6,7 +6,7 @@ from contextlib import aclosing
 import pytest
 from pydantic import BaseModel, ValidationError, field_validator
 
-from rollout_service.adapters.vllm import engine_main
+from rollout_service.adapters.process import engine_main
 
 
 class Config(BaseModel):
@@ -32,9 +32,24 @@ class SilentEngine:
     """It answers nobody."""
 
     loads = False
+    computes_apart = True
 
     async def answer(self) -> None:
         await asyncio.Event().wait()
+
+
+async def test_an_engine_that_computes_in_its_own_process_speaks_only_when_it_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """That its process runs proves nothing: its processor time does."""
+    monkeypatch.setattr(engine_main, "_BEAT_SECONDS", 0.001)
+    engine = SilentEngine()
+    engine.computes_apart = False
+    async with aclosing(engine_main._beats(engine)) as beats:  # type: ignore[arg-type]
+        first = asyncio.create_task(anext(beats))
+        assert not (await asyncio.wait([first], timeout=0.05))[0]
+        engine.loads = True
+        assert (await first).answers
 
 
 async def test_an_engine_that_takes_weights_is_not_silent(monkeypatch: pytest.MonkeyPatch) -> None:

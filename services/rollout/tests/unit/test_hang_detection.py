@@ -7,7 +7,7 @@ import sys
 import time
 from datetime import timedelta
 
-from rollout_service.adapters.vllm.hang_detection import ProcessorTime, Pulse, used_by
+from rollout_service.adapters.engines.hang_detection import ProcessorTime, Pulse, used_by
 
 LIMIT = timedelta(seconds=3)
 

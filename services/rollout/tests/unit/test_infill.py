@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from rollout_service.adapters.vllm.infill import FORMS, Form, infill_of
+from rollout_service.adapters.engines.infill import FORMS, Form, infill_of
 
 BOS = "<s>"
 

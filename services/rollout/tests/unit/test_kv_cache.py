@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from rollout_service.adapters.vllm import kv_cache
-from rollout_service.adapters.vllm.engine import EngineDefaults, engine_spec
+from rollout_service.adapters.engines import kv_cache
+from rollout_service.adapters.engines.engine import EngineDefaults, engine_spec
 from rollout_service.domain.policy import Dtype, EngineOptions, PolicyId, PolicyName
 from rollout_service.domain.ports import ModelFolder
 from rollout_service.settings import Settings

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from ratchet_kit.safetensors import WIDTHS
-from rollout_service.adapters.vllm import machine
+from rollout_service.adapters.engines import machine
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from rollout_service.adapters.vllm.time_limit import time_limit
+from rollout_service.adapters.engines.time_limit import time_limit
 
 
 def test_a_loop_ends_and_what_comes_after_has_its_time() -> None:

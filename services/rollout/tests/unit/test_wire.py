@@ -16,7 +16,7 @@ from ratchet_policies import (
     Tools,
 )
 from ratchet_problems import Message, ToolCall
-from rollout_service.adapters.vllm import wire
+from rollout_service.adapters.engines import wire
 from rollout_service.domain.generation import GenerationRequest
 
 

@@ -13,8 +13,8 @@ from typing import Any
 from torch import Tensor, nn
 from vllm import LLM
 
+from rollout_service.adapters.engines.sent_weights import SentWeights
 from rollout_service.adapters.vllm.probe import probe_model
-from rollout_service.adapters.vllm.sent_weights import SentWeights
 
 NUDGE = 1 + 2**-7
 """The smallest relative change that bfloat16 can show."""

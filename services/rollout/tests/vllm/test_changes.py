@@ -14,8 +14,8 @@ import pytest
 from ratchet_kit import policy_id
 from ratchet_kit.allowed_sources import Places
 from ratchet_policies import tensor_changes
+from rollout_service.adapters.engines.engine import environment
 from rollout_service.adapters.folders import DiskModelFolders
-from rollout_service.adapters.vllm.engine import environment
 from rollout_service.domain.ports import ModelFolder
 from rollout_service.domain.weights import Chunk, TensorHeader
 

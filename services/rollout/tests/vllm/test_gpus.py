@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("vllm", reason="needs the rollout environment")
 
-from rollout_service.adapters.vllm.engine import EngineDefaults, engine_spec
+from rollout_service.adapters.engines.engine import EngineDefaults, engine_spec
 from rollout_service.adapters.vllm.vllm_engine import engine_args
 from rollout_service.domain.policy import Dtype, EngineOptions, PolicyId, PolicyName
 from rollout_service.domain.ports import ModelFolder

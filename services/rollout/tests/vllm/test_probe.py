@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rollout_service.adapters.vllm.engine import environment
+from rollout_service.adapters.engines.engine import environment
 
 pytestmark = pytest.mark.vllm
 

@@ -9,8 +9,8 @@ import pytest
 import pytest_asyncio
 
 from ratchet_kit.errors import FailedPrecondition, InvalidArgument
-from rollout_service.adapters.vllm.engine import EngineDefaults, VllmFactory, environment
-from rollout_service.adapters.vllm.forkserver import ForkServer
+from rollout_service.adapters.engines.engine import EngineDefaults, EngineProcesses, environment
+from rollout_service.adapters.engines.forkserver import ForkServer
 from rollout_service.domain.policy import EngineOptions, PolicyId, PolicyName
 from rollout_service.domain.ports import ModelFolder
 
@@ -33,12 +33,12 @@ FP8 = {"quant_method": "fp8", "activation_scheme": "dynamic"}
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
-async def factory(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[VllmFactory]:
+async def factory(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[EngineProcesses]:
     pytest.importorskip("vllm", reason="needs the rollout environment")
     work = tmp_path_factory.mktemp("work")
     defaults = EngineDefaults("cpu", 8, 64 << 20, 1, 0.9, True, timedelta(minutes=3))
     async with ForkServer("cpu", environment("cpu", threads=1, eager=True), work / "forkserver.log") as server:
-        yield VllmFactory(defaults, server, work)
+        yield EngineProcesses(defaults, server, work)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,11 @@ async def factory(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Vll
     ],
 )
 async def test_a_model_that_can_never_be_loaded_is_refused_for_good(
-    factory: VllmFactory, make_model: Callable[..., Path], spoil: Callable[[Path], None], options: dict, sentence: str
+    factory: EngineProcesses,
+    make_model: Callable[..., Path],
+    spoil: Callable[[Path], None],
+    options: dict,
+    sentence: str,
 ) -> None:
     folder = make_model()
     spoil(folder)
@@ -66,7 +70,9 @@ async def test_a_model_that_can_never_be_loaded_is_refused_for_good(
     assert sentence in refused.value.message
 
 
-async def test_memory_that_others_have_may_be_free_again(factory: VllmFactory, make_model: Callable[..., Path]) -> None:
+async def test_memory_that_others_have_may_be_free_again(
+    factory: EngineProcesses, make_model: Callable[..., Path]
+) -> None:
     model = ModelFolder(make_model(), PolicyId("sha256:0"), 1)
     with pytest.raises(FailedPrecondition, match="Available memory on node"):
         await factory.start(PolicyName("p"), model, EngineOptions(kv_cache_bytes=1 << 42))

@@ -27,7 +27,7 @@ def list_nodes(as_json: JsonFlag = False) -> None:
             {
                 "address": lambda node: node.address,
                 "state": lambda node: pb.Node.State.Name(node.state).removeprefix("STATE_").lower(),
-                "policies": lambda node: ", ".join(engine.policy for engine in node.engines) or "none",
+                "policies": lambda node: ", ".join(map(_policy, node.engines)) or "none",
                 "of": lambda node: node.capacity,
                 "sequences": _sequences,
                 "KV tokens": lambda node: ", ".join(str(engine.kv_cache_tokens) for engine in node.engines) or "-",
@@ -59,6 +59,10 @@ def resume(address: Address) -> None:
     with Client() as client:
         client.nodes.resume(address)
     say(f"{address} takes requests again.")
+
+
+def _policy(engine: pb.Node.Engine) -> str:
+    return f"{engine.policy} ({engine.library})" if engine.library else engine.policy
 
 
 def _sequences(node: pb.Node) -> int:

@@ -1,1 +1,1 @@
-"""The ports of the domain: real ones (vLLM, fsspec, the disk), and ones in memory for tests."""
+"""The ports of the domain: real ones (vLLM, transformers, fsspec, the disk), and ones in memory for tests."""

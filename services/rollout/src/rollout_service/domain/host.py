@@ -364,6 +364,7 @@ class PolicyHost:
                     "policy.ready",
                     policy=self.policy.name,
                     policy_id=model.policy_id,
+                    library=engine.info.library,
                     kv_cache_tokens=engine.info.kv_cache_tokens,
                 )
                 return await engine.died()

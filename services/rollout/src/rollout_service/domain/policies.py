@@ -268,8 +268,8 @@ class Policies:
 def _engine(host: PolicyHost) -> Engine:
     policy = host.policy
     state = PolicyState(policy.state)
-    tokens = policy.engine.kv_cache_tokens if policy.engine else 0
-    return Engine(policy.name, state, policy.policy_id or "", policy.purpose, host.sequences, tokens)
+    tokens, library = (policy.engine.kv_cache_tokens, policy.engine.library) if policy.engine else (0, "")
+    return Engine(policy.name, state, policy.policy_id or "", policy.purpose, host.sequences, tokens, library)
 
 
 def _is_shared(policy: Policy, request: LoadPolicy) -> bool:

@@ -48,6 +48,13 @@ class EngineOptions:
     """Model of the registry whose settings it has; empty: the policy's name up to "@"."""
 
 
+class Library(StrEnum):
+    """The library that generates."""
+
+    VLLM = "vLLM"
+    TRANSFORMERS = "transformers"
+
+
 @dataclass(frozen=True, slots=True)
 class EngineInfo:
     """Properties of a running engine."""
@@ -57,6 +64,7 @@ class EngineInfo:
     has_chat_template: bool = False
     kv_cache_tokens: int = 0
     """Whose keys and values it can hold at a time: so many tokens of prompts and completions are under way at most."""
+    library: Library = Library.VLLM
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cratchet/common/v1/node.proto\x12\x11ratchet.common.v1\"\xb0\x06\n\x04Node\x12\x0f\n\x07\x61\x64\x64ress\x18\x01 \x01(\t\x12,\n\x05state\x18\x02 \x01(\x0e\x32\x1d.ratchet.common.v1.Node.State\x12\x10\n\x08\x63\x61pacity\x18\x03 \x01(\x05\x12/\n\x07\x65ngines\x18\x04 \x03(\x0b\x32\x1e.ratchet.common.v1.Node.Engine\x12+\n\x05rooms\x18\x05 \x03(\x0b\x32\x1c.ratchet.common.v1.Node.Room\x12\x0f\n\x07\x64\x65vices\x18\x06 \x03(\t\x12\x19\n\x11\x66ree_memory_bytes\x18\x07 \x01(\x03\x12\x0e\n\x06\x64\x65tail\x18\x08 \x01(\t\x12\x45\n\x10gpu_memory_bytes\x18\t \x03(\x0b\x32+.ratchet.common.v1.Node.GpuMemoryBytesEntry\x1a\xa4\x02\n\x06\x45ngine\x12\x0e\n\x06policy\x18\x01 \x01(\t\x12\x33\n\x05state\x18\x02 \x01(\x0e\x32$.ratchet.common.v1.Node.Engine.State\x12\x11\n\tpolicy_id\x18\x03 \x01(\t\x12+\n\x07purpose\x18\x04 \x01(\x0e\x32\x1a.ratchet.common.v1.Purpose\x12\x11\n\tsequences\x18\x05 \x01(\x05\x12\x17\n\x0fkv_cache_tokens\x18\x06 \x01(\x03\"i\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n\rSTATE_LOADING\x10\x01\x12\x0f\n\x0bSTATE_READY\x10\x02\x12\x10\n\x0cSTATE_FAILED\x10\x03\x12\x13\n\x0fSTATE_UNLOADING\x10\x04\x1a\x41\n\x04Room\x12+\n\x07purpose\x18\x01 \x01(\x0e\x32\x1a.ratchet.common.v1.Purpose\x12\x0c\n\x04\x66ree\x18\x02 \x01(\x05\x1a\x35\n\x13GpuMemoryBytesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"U\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n\rSTATE_SERVING\x10\x01\x12\x12\n\x0eSTATE_DRAINING\x10\x02\x12\x0e\n\nSTATE_AWAY\x10\x03*e\n\x07Purpose\x12\x17\n\x13PURPOSE_UNSPECIFIED\x10\x00\x12\x13\n\x0fPURPOSE_SERVING\x10\x01\x12\x14\n\x10PURPOSE_TRAINING\x10\x02\x12\x16\n\x12PURPOSE_EVALUATION\x10\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cratchet/common/v1/node.proto\x12\x11ratchet.common.v1\"\xc1\x06\n\x04Node\x12\x0f\n\x07\x61\x64\x64ress\x18\x01 \x01(\t\x12,\n\x05state\x18\x02 \x01(\x0e\x32\x1d.ratchet.common.v1.Node.State\x12\x10\n\x08\x63\x61pacity\x18\x03 \x01(\x05\x12/\n\x07\x65ngines\x18\x04 \x03(\x0b\x32\x1e.ratchet.common.v1.Node.Engine\x12+\n\x05rooms\x18\x05 \x03(\x0b\x32\x1c.ratchet.common.v1.Node.Room\x12\x0f\n\x07\x64\x65vices\x18\x06 \x03(\t\x12\x19\n\x11\x66ree_memory_bytes\x18\x07 \x01(\x03\x12\x0e\n\x06\x64\x65tail\x18\x08 \x01(\t\x12\x45\n\x10gpu_memory_bytes\x18\t \x03(\x0b\x32+.ratchet.common.v1.Node.GpuMemoryBytesEntry\x1a\xb5\x02\n\x06\x45ngine\x12\x0e\n\x06policy\x18\x01 \x01(\t\x12\x33\n\x05state\x18\x02 \x01(\x0e\x32$.ratchet.common.v1.Node.Engine.State\x12\x11\n\tpolicy_id\x18\x03 \x01(\t\x12+\n\x07purpose\x18\x04 \x01(\x0e\x32\x1a.ratchet.common.v1.Purpose\x12\x11\n\tsequences\x18\x05 \x01(\x05\x12\x17\n\x0fkv_cache_tokens\x18\x06 \x01(\x03\x12\x0f\n\x07library\x18\x07 \x01(\t\"i\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n\rSTATE_LOADING\x10\x01\x12\x0f\n\x0bSTATE_READY\x10\x02\x12\x10\n\x0cSTATE_FAILED\x10\x03\x12\x13\n\x0fSTATE_UNLOADING\x10\x04\x1a\x41\n\x04Room\x12+\n\x07purpose\x18\x01 \x01(\x0e\x32\x1a.ratchet.common.v1.Purpose\x12\x0c\n\x04\x66ree\x18\x02 \x01(\x05\x1a\x35\n\x13GpuMemoryBytesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"U\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n\rSTATE_SERVING\x10\x01\x12\x12\n\x0eSTATE_DRAINING\x10\x02\x12\x0e\n\nSTATE_AWAY\x10\x03*e\n\x07Purpose\x12\x17\n\x13PURPOSE_UNSPECIFIED\x10\x00\x12\x13\n\x0fPURPOSE_SERVING\x10\x01\x12\x14\n\x10PURPOSE_TRAINING\x10\x02\x12\x16\n\x12PURPOSE_EVALUATION\x10\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,18 +33,18 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_NODE_GPUMEMORYBYTESENTRY']._loaded_options = None
   _globals['_NODE_GPUMEMORYBYTESENTRY']._serialized_options = b'8\001'
-  _globals['_PURPOSE']._serialized_start=870
-  _globals['_PURPOSE']._serialized_end=971
+  _globals['_PURPOSE']._serialized_start=887
+  _globals['_PURPOSE']._serialized_end=988
   _globals['_NODE']._serialized_start=52
-  _globals['_NODE']._serialized_end=868
+  _globals['_NODE']._serialized_end=885
   _globals['_NODE_ENGINE']._serialized_start=367
-  _globals['_NODE_ENGINE']._serialized_end=659
-  _globals['_NODE_ENGINE_STATE']._serialized_start=554
-  _globals['_NODE_ENGINE_STATE']._serialized_end=659
-  _globals['_NODE_ROOM']._serialized_start=661
-  _globals['_NODE_ROOM']._serialized_end=726
-  _globals['_NODE_GPUMEMORYBYTESENTRY']._serialized_start=728
-  _globals['_NODE_GPUMEMORYBYTESENTRY']._serialized_end=781
-  _globals['_NODE_STATE']._serialized_start=783
-  _globals['_NODE_STATE']._serialized_end=868
+  _globals['_NODE_ENGINE']._serialized_end=676
+  _globals['_NODE_ENGINE_STATE']._serialized_start=571
+  _globals['_NODE_ENGINE_STATE']._serialized_end=676
+  _globals['_NODE_ROOM']._serialized_start=678
+  _globals['_NODE_ROOM']._serialized_end=743
+  _globals['_NODE_GPUMEMORYBYTESENTRY']._serialized_start=745
+  _globals['_NODE_GPUMEMORYBYTESENTRY']._serialized_end=798
+  _globals['_NODE_STATE']._serialized_start=800
+  _globals['_NODE_STATE']._serialized_end=885
 # @@protoc_insertion_point(module_scope)

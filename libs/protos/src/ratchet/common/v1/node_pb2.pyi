@@ -99,6 +99,7 @@ class Node(_message.Message):
         PURPOSE_FIELD_NUMBER: _builtins.int
         SEQUENCES_FIELD_NUMBER: _builtins.int
         KV_CACHE_TOKENS_FIELD_NUMBER: _builtins.int
+        LIBRARY_FIELD_NUMBER: _builtins.int
         policy: _builtins.str
         state: Global___Node.Engine.State.ValueType
         policy_id: _builtins.str
@@ -108,6 +109,8 @@ class Node(_message.Message):
         """Completions in progress or waiting."""
         kv_cache_tokens: _builtins.int
         """Tokens of prompts and completions that fit into its memory at once. Set when READY."""
+        library: _builtins.str
+        """Library that generates: "vLLM", or "transformers" for an architecture that vLLM does not know. Set when READY."""
         def __init__(
             self,
             *,
@@ -117,10 +120,11 @@ class Node(_message.Message):
             purpose: Global___Purpose.ValueType = ...,
             sequences: _builtins.int = ...,
             kv_cache_tokens: _builtins.int = ...,
+            library: _builtins.str = ...,
         ) -> None: ...
         _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
         def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["kv_cache_tokens", b"kv_cache_tokens", "policy", b"policy", "policy_id", b"policy_id", "purpose", b"purpose", "sequences", b"sequences", "state", b"state"]  # noqa: Y015
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["kv_cache_tokens", b"kv_cache_tokens", "library", b"library", "policy", b"policy", "policy_id", b"policy_id", "purpose", b"purpose", "sequences", b"sequences", "state", b"state"]  # noqa: Y015
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 

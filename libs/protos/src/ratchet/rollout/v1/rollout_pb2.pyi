@@ -90,6 +90,7 @@ class Policy(_message.Message):
     PURPOSE_FIELD_NUMBER: _builtins.int
     KV_CACHE_TOKENS_FIELD_NUMBER: _builtins.int
     USAGE_FIELD_NUMBER: _builtins.int
+    LIBRARY_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """The name under which requests address the policy; chosen by the caller, unique while loaded."""
     state: Global___Policy.State.ValueType
@@ -111,6 +112,8 @@ class Policy(_message.Message):
     purpose: _node_pb2.Purpose.ValueType
     kv_cache_tokens: _builtins.int
     """Tokens of prompts and completions that fit into its engine's memory at once. Set when READY."""
+    library: _builtins.str
+    """Library that generates: "vLLM", or "transformers" for an architecture that vLLM does not know. Set when READY."""
     @_builtins.property
     def failure(self) -> _failure_pb2.Failure: ...
     @_builtins.property
@@ -137,10 +140,11 @@ class Policy(_message.Message):
         purpose: _node_pb2.Purpose.ValueType = ...,
         kv_cache_tokens: _builtins.int = ...,
         usage: Global___EngineUsage | None = ...,
+        library: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "failure", b"failure", "ready_time", b"ready_time", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "dtype", b"dtype", "failure", b"failure", "has_chat_template", b"has_chat_template", "kv_cache_tokens", b"kv_cache_tokens", "max_model_len", b"max_model_len", "name", b"name", "policy_id", b"policy_id", "purpose", b"purpose", "ready_time", b"ready_time", "settings_id", b"settings_id", "source_uri", b"source_uri", "state", b"state", "usage", b"usage", "weight_updates", b"weight_updates"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "dtype", b"dtype", "failure", b"failure", "has_chat_template", b"has_chat_template", "kv_cache_tokens", b"kv_cache_tokens", "library", b"library", "max_model_len", b"max_model_len", "name", b"name", "policy_id", b"policy_id", "purpose", b"purpose", "ready_time", b"ready_time", "settings_id", b"settings_id", "source_uri", b"source_uri", "state", b"state", "usage", b"usage", "weight_updates", b"weight_updates"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -10,10 +10,10 @@ from vllm.config import VllmConfig, set_current_vllm_config
 from vllm.logger import init_logger
 from vllm.model_executor.layers.vocab_parallel_embedding import ParallelLMHead, VocabParallelEmbedding
 
+from rollout_service.adapters.engines.sent_weights import SentWeights
 from rollout_service.adapters.vllm import compile_cache
 from rollout_service.adapters.vllm.patch import Patcher
 from rollout_service.adapters.vllm.probe import Report, probe_model
-from rollout_service.adapters.vllm.sent_weights import SentWeights
 
 logger = init_logger(__name__)
 compile_cache.apply()  # this module is imported in each worker before it compiles

@@ -24,9 +24,9 @@ from vllm.model_executor.layers.vocab_parallel_embedding import UnquantizedEmbed
 from ratchet_kit import memory
 from ratchet_kit.errors import DataLoss
 from rollout_service.adapters import changes
+from rollout_service.adapters.engines.sent_weights import DTYPES, SentWeights
 from rollout_service.adapters.vllm.placements import Placement, Placements, Unpatchable, find_placements
 from rollout_service.adapters.vllm.probe import Expectation, Report, check, expect
-from rollout_service.adapters.vllm.sent_weights import DTYPES, SentWeights
 
 logger = init_logger(__name__)
 

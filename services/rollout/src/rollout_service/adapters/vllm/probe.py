@@ -30,6 +30,8 @@ from vllm.model_executor.layers.linear import (
 )
 from vllm.model_executor.layers.vocab_parallel_embedding import ParallelLMHead, VocabParallelEmbedding
 
+from rollout_service.adapters.engines.sent_weights import Read
+
 ONE_HOTS = 8
 SIGNS = 4
 LAYERS_AT_MOST = 8
@@ -69,10 +71,6 @@ class Report:
     @property
     def failures(self) -> tuple[Probe, ...]:
         return tuple(probe for probe in self.probes if not probe.passed)
-
-
-Read = Callable[[str], Tensor | None]
-"""The sent tensor of this name in the model's own naming, or None when none was sent."""
 
 
 @dataclass(frozen=True, slots=True)

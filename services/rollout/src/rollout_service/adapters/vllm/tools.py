@@ -1,4 +1,4 @@
-"""Tools in chats: as templates take them, and the calls of them, which vLLM's parsers read from what a model writes.
+"""The calls of tools that chats offer: vLLM's parsers read them from what a model writes.
 
 Runs only in the engine process. The parsers are imported when an engine has one.
 """
@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from ratchet_policies import ChatPrompt, Completion, FinishReason, Tools
 from ratchet_problems import Message, ToolCall
+from rollout_service.adapters.engines.chats import as_record, offered
 
 if TYPE_CHECKING:
     from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
     from vllm.parser import Parser
     from vllm.sampling_params import StructuredOutputsParams
-
-NO_PARAMETERS = '{"type": "object", "properties": {}}'
 
 
 class ToolParser:
@@ -111,24 +110,6 @@ class CallReader:
         return _Said(delta.content or "", tuple(read))
 
 
-def conversation(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """As chat templates take it (https://huggingface.co/docs/transformers/chat_extras): arguments are objects."""
-    return [_message(message, _object) for message in messages]
-
-
-def offered(tools: Tools) -> list[dict[str, Any]]:
-    """As chat templates and OpenAI's API take them."""
-    return [
-        {
-            "type": "function",
-            "function": {"name": tool.name, "parameters": json.loads(tool.parameters or NO_PARAMETERS)}
-            | ({"description": tool.description} if tool.description else {})
-            | ({} if tool.strict is None else {"strict": tool.strict}),
-        }
-        for tool in tools.offered
-    ]
-
-
 def _request(messages: Sequence[Message], tools: Tools, json_schema: str | None) -> "ChatCompletionRequest":
     """The request that vLLM's parsers read: as OpenAI's API writes it."""
     from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
@@ -141,31 +122,10 @@ def _request(messages: Sequence[Message], tools: Tools, json_schema: str | None)
         followed = {"type": "json_schema", "json_schema": {"name": "answer", "schema": json.loads(json_schema)}}
     return ChatCompletionRequest.model_validate(
         {
-            "messages": [_message(message, str) for message in messages],
+            "messages": [as_record(message, str) for message in messages],
             "tools": offered(tools),
             "tool_choice": choice,
             "parallel_tool_calls": not tools.single,
             "response_format": followed,
         }
     )
-
-
-def _message(message: Message, arguments: Callable[[str], object]) -> dict[str, Any]:
-    record: dict[str, Any] = {"role": message.role, "content": message.content}
-    if message.tool_calls:
-        record["tool_calls"] = [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments(call.arguments)}}
-            for call in message.tool_calls
-        ]
-    if message.tool_call_id:
-        record["tool_call_id"] = message.tool_call_id
-    return record
-
-
-def _object(text: str) -> dict[str, Any]:
-    """What a model wrote long ago must not end a conversation: where it is not a JSON object, it is an empty one."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}

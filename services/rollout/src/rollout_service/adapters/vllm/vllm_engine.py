@@ -8,33 +8,26 @@ import math
 import os
 import secrets
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ratchet_kit import model_config
-from ratchet_kit.errors import InvalidArgument
 from ratchet_kit.logs import get_logger
 from ratchet_policies import (
-    Begun,
     ChatPrompt,
     Completion,
     Echo,
     FinishReason,
     Sampling,
-    TextPrompt,
     TokenCandidate,
-    TokenPrompt,
     joined,
-    no_room,
-    over_length,
 )
-from ratchet_problems import rendering
-from rollout_service.adapters.vllm import infill, kv_cache, tools, wire
-from rollout_service.adapters.vllm.time_limit import time_limit
-from rollout_service.domain.policy import Dtype
+from rollout_service.adapters.engines import kv_cache, wire
+from rollout_service.adapters.engines.prompts import Prompts
+from rollout_service.adapters.engines.refusals import RequestRefused, WeightsRefused
+from rollout_service.adapters.vllm import tools
+from rollout_service.domain.policy import Dtype, Library
 
 if TYPE_CHECKING:
     from vllm import SamplingParams
@@ -45,27 +38,15 @@ if TYPE_CHECKING:
 log = get_logger(__name__)
 _DEATH_POLL_SECONDS = 0.1
 _ABORT_POLL_SECONDS = 0.005
-_TEMPLATE_SECONDS = 3.0
-"""Processor time; nobody else is answered meanwhile."""
 _AUTO_FIT = -1
 """As `max_model_len`: the smaller of the config's and what the KV cache holds."""
 
 
-class RequestRefused(Exception):
-    """The request does not fit the model; `field` is its path in the public request."""
-
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(message)
-        self.field = field
-        self.message = message
-
-
-class WeightsRefused(Exception):
-    """The weights do not fit the model, or vLLM does not compute with them."""
-
-
 class VllmEngine:
-    """One model in vLLM."""
+    """One model in vLLM; see `engine_main.Engine`."""
+
+    library = Library.VLLM
+    computes_apart = True
 
     def __init__(self, llm: "AsyncLLM", tool_parser: str = "") -> None:
         """`tool_parser`: vLLM's name of it, or empty. Raises ValueError when it cannot be used."""
@@ -75,12 +56,9 @@ class VllmEngine:
         cache = llm.vllm_config.cache_config
         self.kv_cache_tokens = int(cache.num_gpu_blocks or 0) * int(cache.block_size)
         self.dtype = Dtype(str(llm.model_config.dtype).removeprefix("torch."))
-        self.has_chat_template = bool(getattr(self._tokenizer, "chat_template", None))
-        self._vocabulary = int(llm.model_config.get_vocab_size())
-        self._longest_token = max(map(len, self._tokenizer.get_vocab()), default=1)
-        """In characters of the vocabulary's own writing, which are never fewer than those of the text."""
-        self._stops = {*model_config.stops_of(Path(llm.model_config.model)), self._tokenizer.eos_token_id}
-        self._infill = infill.infill_of(self._tokenizer)
+        vocabulary = int(llm.model_config.get_vocab_size())
+        self._prompts = Prompts(Path(llm.model_config.model), self._tokenizer, vocabulary, self.max_model_len)
+        self.has_chat_template = self._prompts.has_chat_template
         self._tools = tools.ToolParser(tool_parser, llm.model_config, self._tokenizer) if tool_parser else None
         self._prepared = ""
         """The policy id of the weights that it has with the changes that are ready."""
@@ -213,9 +191,9 @@ class VllmEngine:
         from vllm.inputs.engine import tokens_input
 
         reader = self._reader(call)
-        ids = self._tokenize(call)
+        ids = self._prompts.tokens(call)
         in_pieces = call.stream or reader is not None
-        sampling = self._ended(call)
+        sampling = self._prompts.ended(call)
         params = self._sampling(sampling, len(ids), in_pieces, reader)
         prompt_ids = tuple(ids)
         wants_echo = call.sampling.echo
@@ -272,81 +250,6 @@ class VllmEngine:
         others = zip(entries[1:], ids[1:], strict=True)
         return Echo(text, ((first,), *(_candidates(entry or {}, token, top) for entry, token in others)))
 
-    def _tokenize(self, call: wire.Generate) -> list[int]:
-        match wire.prompt_of(call):
-            case TokenPrompt(given):
-                field, ids = "prompt.tokens.ids", list(given)
-                self._require_known(field, ids)
-            case TextPrompt(text, suffix):
-                field = "prompt.text"
-                self._require_length(field, text + suffix)
-                ids = self._infilled(text, suffix) if suffix else self._tokenizer.encode(text)
-            case ChatPrompt() as chat:
-                field, ids = "prompt.chat", self._render(chat)
-        if not ids:
-            raise RequestRefused(field, "the prompt has no tokens")
-        if len(ids) >= self.max_model_len:
-            raise RequestRefused(field, over_length(len(ids), self.max_model_len))
-        return ids
-
-    def _infilled(self, prefix: str, suffix: str) -> list[int]:
-        if self._infill is None:
-            raise RequestRefused("prompt.suffix", infill.NO_FORM)
-        try:
-            return self._infill.tokens(prefix, suffix)
-        except ValueError as error:
-            raise RequestRefused("prompt.suffix", str(error)) from error
-
-    def _ended(self, call: wire.Generate) -> Sampling:
-        """The sampling of a call, which ends where a gap is filled, too."""
-        if not call.suffix or self._infill is None:
-            return call.sampling
-        return replace(call.sampling, stop_token_ids=(*call.sampling.stop_token_ids, *self._infill.end_ids))
-
-    def _require_length(self, field: str, text: str) -> None:
-        """Refuses what is too long however its tokens fall: to count them takes seconds a megabyte, and nobody else
-        is answered meanwhile."""
-        least = math.ceil(len(text) / self._longest_token)
-        if least >= self.max_model_len:
-            raise RequestRefused(field, over_length(least, self.max_model_len, at_least=True))
-
-    def _require_known(self, field: str, ids: Iterable[int]) -> None:
-        unknown = [token for token in ids if not 0 <= token < self._vocabulary]
-        if unknown:
-            raise RequestRefused(field, self._unknown(unknown[0]))
-
-    def _unknown(self, token: int) -> str:
-        return f"token {token} is not in the model's vocabulary of {self._vocabulary}"
-
-    def _render(self, chat: ChatPrompt) -> list[int]:
-        if not (chat.chat_template or self.has_chat_template):
-            raise RequestRefused("prompt.chat", "the model has no chat template: send text or tokens")
-        conversation = tools.conversation(chat.messages)
-        own = chat.chat_template or None
-        offered = tools.offered(chat.tools) if chat.tools else None
-        try:
-            with time_limit(_TEMPLATE_SECONDS):
-                if chat.begun is not None:
-                    return self._go_on(chat.begun, conversation, tools=offered, chat_template=own)
-                text = rendering.rendered(self._tokenizer, conversation, tools=offered, chat_template=own)
-        except RequestRefused:
-            raise
-        except Exception as error:  # a template is a program of the model's author and may raise anything
-            reason = str(error) or type(error).__name__
-            raise RequestRefused("prompt.chat.messages", f"the chat template refuses them: {reason}") from error
-        self._require_length("prompt.chat", text)
-        return rendering.tokens(self._tokenizer, text)
-
-    def _go_on(self, begun: Begun, conversation: rendering.Conversation, **options: Any) -> list[int]:
-        self._require_known("prompt.chat.begun.token_ids", begun.ids)
-        # Long texts are refused before their tokens are counted, as `_require_length` does.
-        self._require_length("prompt.chat", "".join(str(one["content"]) for one in conversation[begun.messages :]))
-        try:
-            new = rendering.following(self._tokenizer, conversation, begun.messages, begun.ids, self._stops, **options)
-        except InvalidArgument as error:
-            raise RequestRefused("prompt.chat.begun", error.message) from error
-        return [*begun.ids, *new]
-
     def _sampling(
         self, sampling: Sampling, prompt_tokens: int, stream: bool, reader: tools.CallReader | None
     ) -> "SamplingParams":
@@ -354,12 +257,7 @@ class VllmEngine:
         from vllm.exceptions import VLLMClientError
         from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
 
-        for field, tokens in (("stop_token_ids", sampling.stop_token_ids), ("logit_bias", sampling.logit_bias)):
-            self._require_known(f"sampling.{field}", tokens)
-        room = self.max_model_len - prompt_tokens
-        wanted = room if sampling.max_tokens is None else max(1, sampling.max_tokens)  # vLLM makes one at least
-        if sampling.must_fit and wanted > room:
-            raise RequestRefused("sampling.max_tokens", no_room(prompt_tokens, wanted, self.max_model_len))
+        most = self._prompts.most_tokens(sampling, prompt_tokens)
         followed = None if sampling.json_schema is None else StructuredOutputsParams(json=sampling.json_schema)
         try:
             return SamplingParams(
@@ -368,7 +266,7 @@ class VllmEngine:
                 top_p=1.0 if sampling.top_p is None else sampling.top_p,
                 top_k=sampling.top_k or 0,  # 0: all tokens
                 min_p=sampling.min_p or 0.0,
-                max_tokens=min(wanted, room),
+                max_tokens=max(1, most),  # vLLM makes one at least
                 stop=list(sampling.stop),
                 stop_token_ids=list(sampling.stop_token_ids),
                 seed=sampling.seed,

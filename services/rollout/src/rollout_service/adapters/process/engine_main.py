@@ -1,29 +1,88 @@
-"""The engine process: vLLM behind a Unix socket. The fork server forks it, `engine` in the service calls it."""
+"""The engine process: an engine behind a Unix socket. The fork server forks it, `engine` in the service calls it."""
 
 import asyncio
+import re
 import signal
 import traceback
 import uuid
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from typing import Protocol
 
 from pydantic import ValidationError
 
+from ratchet_kit.logs import get_logger
 from ratchet_kit.permanent import is_permanent
-from rollout_service.adapters.vllm import wire
-from rollout_service.adapters.vllm.vllm_engine import RequestRefused, VllmEngine, WeightsRefused
+from rollout_service.adapters.engines import wire
+from rollout_service.adapters.engines.refusals import RequestRefused, WeightsRefused
+from rollout_service.adapters.vllm.vllm_engine import VllmEngine
+from rollout_service.domain.policy import Dtype, Library
 
+log = get_logger(__name__)
 _BACKLOG = 4096
 _SUMMARY_CHARACTERS = 500
 _BEAT_SECONDS = 0.5
 """Two in a look of `pulse`."""
+_UNKNOWN = re.compile(r"Model architectures? .* not supported")
+"""vLLM's sentence (vllm/model_executor/models/registry.py, _raise_for_unsupported)."""
+
+
+class Engine(Protocol):
+    """One model in a library that generates."""
+
+    library: Library
+    dtype: Dtype
+    max_model_len: int
+    has_chat_template: bool
+    kv_cache_tokens: int
+    computes_apart: bool
+    """In processes of its own, beside this one."""
+    loads: bool
+    """It takes new weights: it answers nothing meanwhile, and there is a limit for that."""
+
+    @property
+    def dead(self) -> bool: ...
+
+    async def died(self) -> None:
+        """Waits until it is dead."""
+        ...
+
+    async def answer(self) -> None:
+        """Returns when what computes has answered, between two passes. Raises what it raises when it is dead."""
+        ...
+
+    def stop(self) -> None: ...
+
+    async def interrupt(self) -> None:
+        """Breaks off what runs, and all that comes until new weights are loaded."""
+        ...
+
+    async def prepare(self, call: wire.PrepareChanges) -> str:
+        """Makes changes ready to be applied by the next `load_weights`. Returns why they cannot be; empty where they
+        can."""
+        ...
+
+    async def turn(self, asleep: bool) -> None:
+        """To sleep once nothing runs, or awake; see `EngineSpec.sleeps`."""
+        ...
+
+    async def load_weights(self, call: wire.LoadWeights) -> wire.Loaded:
+        """Raises WeightsRefused."""
+        ...
+
+    def generate(self, call: wire.Generate, request_id: str) -> AsyncGenerator[wire.Output, None]:
+        """Completions of one prompt. Closing the generator, or cancelling, aborts the request.
+
+        Raises RequestRefused when the prompt does not fit the model, or the engine refuses what is asked for.
+        """
+        ...
 
 
 class EngineServer:
     """Answers calls. They wait until the engine is up. When it does not start, each call gets the reason."""
 
     def __init__(self) -> None:
-        self.engine: asyncio.Future[VllmEngine] = asyncio.get_running_loop().create_future()
+        self.engine: asyncio.Future[Engine] = asyncio.get_running_loop().create_future()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection is one call. The call is aborted when the caller closes first."""
@@ -50,8 +109,8 @@ class EngineServer:
         except WeightsRefused as error:
             await wire.send(writer, wire.Failed("data_loss", str(error)))
         except EngineDidNotStart as error:
-            failed = wire.Failed("invalid_argument" if error.is_permanent else "failed_precondition", str(error))
-            await wire.send(writer, failed)
+            kind: wire.Fault = "invalid_argument" if error.is_permanent else "failed_precondition"
+            await wire.send(writer, wire.Failed(kind, str(error), library=error.library))
         except ConnectionError:
             pass  # the caller went away
         except Exception as error:  # noqa: BLE001 - the fault of one call is reported to its caller
@@ -65,7 +124,7 @@ class EngineServer:
         match call:
             case wire.Watch():
                 yield wire.Described(
-                    engine.dtype, engine.max_model_len, engine.has_chat_template, engine.kv_cache_tokens
+                    engine.dtype, engine.max_model_len, engine.has_chat_template, engine.kv_cache_tokens, engine.library
                 )
                 async with aclosing(_beats(engine)) as beats:
                     async for beat in beats:
@@ -86,8 +145,12 @@ class EngineServer:
                         yield output
 
 
-async def _beats(engine: VllmEngine) -> AsyncGenerator[wire.Beat, None]:
-    """Two a second at most, and each says whether vLLM answers. Raises what vLLM raises once it is dead."""
+async def _beats(engine: Engine) -> AsyncGenerator[wire.Beat, None]:
+    """Two a second at most, and each says whether the engine answers. Raises what the engine raises once it is dead.
+
+    Of an engine that computes in this process none comes while it does not answer: that this process runs says nothing
+    then, and the processor time that it takes says all (see `hang_detection`).
+    """
     look = asyncio.create_task(engine.answer())
     try:
         while True:
@@ -97,21 +160,46 @@ async def _beats(engine: VllmEngine) -> AsyncGenerator[wire.Beat, None]:
                 await look
                 await asyncio.sleep(_BEAT_SECONDS)
                 look = asyncio.create_task(engine.answer())
-            yield wire.Beat(answers or engine.loads)  # what was asked before it loads is answered after it
+            answers = answers or engine.loads  # what was asked before it loads is answered after it
+            if answers or engine.computes_apart:
+                yield wire.Beat(answers)
     finally:
         look.cancel()
 
 
 class EngineDidNotStart(Exception):
-    """vLLM refused the model or its options, or something kept it from starting."""
+    """The engine refused the model or its options, or something kept it from starting."""
 
-    def __init__(self, cause: Exception) -> None:
+    def __init__(self, library: Library, cause: Exception) -> None:
         super().__init__(summary(cause))
+        self.library = library
         self.is_permanent = is_permanent(cause)
 
 
+def start(spec: wire.EngineSpec) -> Engine:
+    """vLLM, or transformers for an architecture that vLLM does not know.
+
+    Raises EngineDidNotStart.
+    """
+    try:
+        return VllmEngine.start(spec)
+    except Exception as error:
+        if not _UNKNOWN.search(str(error)):
+            raise EngineDidNotStart(Library.VLLM, error) from error
+        from rollout_service.adapters.transformers.transformers_engine import TransformersEngine, known
+
+        if not known(spec.model):
+            raise EngineDidNotStart(Library.VLLM, error) from error
+    log.info("engine.chosen", engine=Library.TRANSFORMERS, reason="vLLM does not know the model's architecture")
+    try:
+        return TransformersEngine.start(spec)
+    except Exception as error:
+        raise EngineDidNotStart(Library.TRANSFORMERS, error) from error
+
+
 async def run(spec: wire.EngineSpec, socket: str) -> int:
-    """Serves until SIGTERM (returns 0), until vLLM dies (1), or until the service knows why vLLM did not start (2)."""
+    """Serves until SIGTERM (returns 0), until the engine dies (1), or until the service knows why it did not start
+    (2)."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -119,9 +207,9 @@ async def run(spec: wire.EngineSpec, socket: str) -> int:
     server = EngineServer()
     async with await asyncio.start_unix_server(server.serve, socket, backlog=_BACKLOG):
         try:
-            engine = VllmEngine.start(spec)
-        except Exception as error:  # noqa: BLE001 - whatever vLLM raises, its message is for the caller
-            server.engine.set_exception(EngineDidNotStart(error))
+            engine = start(spec)
+        except EngineDidNotStart as error:
+            server.engine.set_exception(error)
             server.engine.exception()  # marks it as retrieved: there may be no call
             traceback.print_exc()
             await asyncio.wait([asyncio.create_task(stop.wait())], timeout=10)
@@ -135,7 +223,7 @@ async def run(spec: wire.EngineSpec, socket: str) -> int:
 
 
 def summary(error: Exception) -> str:
-    """The first paragraph of an error of vLLM, in one line: the rest is pages long."""
+    """The first paragraph of a library's error, in one line: of vLLM's, the rest is pages long."""
     text = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
     paragraph = text.removeprefix("Value error, ").strip().partition("\n\n")[0]
     return " ".join(paragraph.split())[:_SUMMARY_CHARACTERS] or type(error).__name__

@@ -1,4 +1,4 @@
-"""The service's side of a vLLM engine: starts its process group, calls it, notices its death, stops it."""
+"""The service's side of an engine: starts its process group, calls it, notices its death, stops it."""
 
 import asyncio
 import errno
@@ -29,10 +29,10 @@ from ratchet_kit.errors import (
 )
 from ratchet_kit.logs import get_logger
 from ratchet_kit.permanent import is_permanent_text
-from rollout_service.adapters.vllm import kv_cache, wire
-from rollout_service.adapters.vllm.forkserver import ForkedProcess, ForkServer
-from rollout_service.adapters.vllm.hang_detection import LOOK, Pulse, used_by
-from rollout_service.adapters.vllm.machine import choose_dtype, cpu_flags
+from rollout_service.adapters.engines import kv_cache, wire
+from rollout_service.adapters.engines.forkserver import ForkedProcess, ForkServer
+from rollout_service.adapters.engines.hang_detection import LOOK, Pulse, used_by
+from rollout_service.adapters.engines.machine import choose_dtype, cpu_flags
 from rollout_service.domain.generation import EngineOutput, GenerationRequest
 from rollout_service.domain.policy import Death, EngineInfo, EngineOptions, PolicyName
 from rollout_service.domain.ports import ModelFolder, PolicyEngine
@@ -79,8 +79,8 @@ class EngineDefaults:
     """An engine that neither answers nor computes for so long hangs."""
 
 
-class VllmFactory:
-    """Starts vLLM engines; see `EngineFactory`."""
+class EngineProcesses:
+    """Starts engines; see `EngineFactory`."""
 
     def __init__(self, defaults: EngineDefaults, server: ForkServer, log_folder: Path) -> None:
         self._defaults = defaults
@@ -118,7 +118,7 @@ class VllmFactory:
         log_file = self._log_folder / f"{name}.log"
         request = wire.ForkRequest(name, spec, str(private), str(log_file))
         timeout = self._defaults.start_timeout + timedelta(seconds=model.size_bytes / _SLOWEST_READ)
-        engine = VllmPolicyEngine(request, load_timeout=timeout, max_silence=self._defaults.max_silence)
+        engine = EngineProcess(request, load_timeout=timeout, max_silence=self._defaults.max_silence)
         try:
             async with asyncio.timeout(timeout.total_seconds()):
                 await engine.start(self._server)
@@ -126,9 +126,9 @@ class VllmFactory:
             await engine.stop()
             match error:
                 case TimeoutError():
-                    raise FailedPrecondition(f"vLLM did not start in time; see {log_file}") from error
+                    raise FailedPrecondition(f"the engine did not start in time; see {log_file}") from error
                 case Unavailable():
-                    raise FailedPrecondition(f"vLLM did not start: {error.message}; see {log_file}") from error
+                    raise FailedPrecondition(f"the engine did not start: {error.message}; see {log_file}") from error
             raise
         return engine
 
@@ -189,8 +189,8 @@ def _exceeds_gpu(model: ModelFolder, spec: wire.EngineSpec, message: str) -> boo
     return capacity is not None and model.size_bytes / spec.tensor_parallel_size > float(capacity[1]) * _GIB
 
 
-class VllmPolicyEngine:
-    """A vLLM engine in a process group of its own; see `PolicyEngine`."""
+class EngineProcess:
+    """An engine in a process group of its own; see `PolicyEngine`."""
 
     def __init__(
         self, request: wire.ForkRequest, load_timeout: timedelta, max_silence: timedelta = timedelta(seconds=10)
@@ -209,7 +209,7 @@ class VllmPolicyEngine:
     async def start(self, server: ForkServer) -> None:
         """Returns when the engine is ready.
 
-        Raises InvalidArgument with the message of vLLM where each start would meet it, FailedPrecondition with it
+        Raises InvalidArgument with the engine's message where each start would meet it, FailedPrecondition with it
         where another may not, or Unavailable. Call `stop` in these cases, too.
         """
         self._process = await server.fork(self._request)
@@ -232,9 +232,11 @@ class VllmPolicyEngine:
                 reason = self.last_error()
                 is_permanent = is_permanent_text(reason)
             kind = InvalidArgument if is_permanent else FailedPrecondition
-            raise kind(f"vLLM did not start: {reason}")
+            raise kind(f"{reply.library} did not start: {reason}")
         assert isinstance(reply, wire.Described)
-        self._info = EngineInfo(reply.dtype, reply.max_model_len, reply.has_chat_template, reply.kv_cache_tokens)
+        self._info = EngineInfo(
+            reply.dtype, reply.max_model_len, reply.has_chat_template, reply.kv_cache_tokens, reply.library
+        )
 
     @property
     def info(self) -> EngineInfo:
@@ -297,11 +299,11 @@ class VllmPolicyEngine:
                 _ = self.cpu_time
                 if reason := pulse.look():
                     self._hangs = True
-                    return Death(f"vLLM hangs: {reason}", hung=True)
+                    return Death(f"{self.info.library} hangs: {reason}", hung=True)
             await hearing
         finally:
             hearing.cancel()
-        return Death(f"vLLM died: {self.last_error()}")
+        return Death(f"{self.info.library} died: {self.last_error()}")
 
     async def _hear(self, pulse: Pulse) -> None:
         """Returns when the engine is gone, or says that it failed."""

@@ -1,6 +1,6 @@
 """A process that imports vLLM, then forks an engine process for each line that it reads.
 
-    python -m rollout_service.adapters.vllm.forkserver_main < requests > pids
+    python -m rollout_service.adapters.process.forkserver_main < requests > pids
 
 Importing vLLM takes some ten seconds of CPU and 400 MB. Here this happens once, and the engines share the memory.
 Nothing here may start a thread: in a child, only the thread that forked exists.
@@ -18,7 +18,8 @@ from typing import NoReturn
 
 from setproctitle import setproctitle
 
-from rollout_service.adapters.vllm import engine_main, wire
+from rollout_service.adapters.engines import wire
+from rollout_service.adapters.process import engine_main
 
 _PR_SET_PDEATHSIG = 1
 _PRELOADED = (

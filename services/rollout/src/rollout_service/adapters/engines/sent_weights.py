@@ -1,7 +1,7 @@
 """The tensors of a folder of safetensors files, as torch sees them."""
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -9,8 +9,8 @@ import torch
 from safetensors import safe_open
 from torch import Tensor, nn
 
-from rollout_service.adapters.vllm.probe import Read
-
+Read = Callable[[str], Tensor | None]
+"""The sent tensor of this name in the model's own naming, or None when none was sent."""
 DTYPES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 
 
@@ -34,7 +34,8 @@ class SentWeights:
         return {name: (tuple(one.get_shape()), DTYPES[one.get_dtype()]) for name, one in slices.items()}
 
     def reader(self, model: nn.Module) -> Read:
-        """Reads by the module names of vLLM's model. Parts of fused layers keep their names of the checkpoint."""
+        """Reads by the model's own names, which in vLLM may be others than the checkpoint's; parts of fused layers keep
+        those of the checkpoint."""
         names = {name: name for name in self._files}
         mapper = getattr(model, "hf_to_vllm_mapper", None)
         if mapper is not None:

@@ -13,7 +13,7 @@ from typing import Literal, Self
 from ratchet_kit.errors import Unavailable
 from ratchet_kit.logs import get_logger
 from ratchet_kit.process import ProcessGroup
-from rollout_service.adapters.vllm import wire
+from rollout_service.adapters.engines import wire
 
 log = get_logger(__name__)
 
@@ -70,7 +70,7 @@ class ForkServer:
         self._log_file.parent.mkdir(parents=True, exist_ok=True)
         with self._log_file.open("ab") as output:
             self._group = await ProcessGroup.start(
-                [sys.executable, "-m", "rollout_service.adapters.vllm.forkserver_main", self._device],
+                [sys.executable, "-m", "rollout_service.adapters.process.forkserver_main", self._device],
                 env=self._environment,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,

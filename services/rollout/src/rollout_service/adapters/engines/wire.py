@@ -14,7 +14,7 @@ from ratchet_kit.work import Priority
 from ratchet_policies import Begun, ChatPrompt, Completion, Echo, Prompt, Sampling, TextPrompt, TokenPrompt, Tools
 from ratchet_problems import Message
 from rollout_service.domain.generation import EngineOutput, GenerationRequest
-from rollout_service.domain.policy import Dtype
+from rollout_service.domain.policy import Dtype, Library
 
 _LENGTH_BYTES = 4
 _PRIORITIES = {Priority.HIGH: -1, Priority.NORMAL: 0, Priority.LOW: 1}
@@ -110,13 +110,14 @@ class Described(msgspec.Struct, tag="described", frozen=True):
     max_model_len: int
     has_chat_template: bool
     kv_cache_tokens: int
+    library: Library = Library.VLLM
 
 
 class Beat(msgspec.Struct, tag="beat", frozen=True):
     """The engine's process runs."""
 
     answers: bool
-    """So does the one in which vLLM computes: it has answered since the beat before, or takes new weights."""
+    """So does what computes: it has answered since the beat before, or takes new weights."""
 
 
 class Output(msgspec.Struct, tag="output", frozen=True):
@@ -144,13 +145,18 @@ class Loaded(msgspec.Struct, tag="loaded", frozen=True):
     in_place: bool
 
 
+Fault = Literal["invalid_argument", "data_loss", "failed_precondition", "internal"]
+
+
 class Failed(msgspec.Struct, tag="failed", frozen=True):
     """The call failed. `kind` is the error of `ratchet_kit.errors` that the service raises."""
 
-    kind: Literal["invalid_argument", "data_loss", "failed_precondition", "internal"]
+    kind: Fault
     message: str
     field: str = ""
     """For an invalid argument: the field of the public request."""
+    library: Library = Library.VLLM
+    """That did not start."""
 
 
 Call = Watch | Generate | Interrupt | PrepareChanges | LoadWeights | Turn
