@@ -29,7 +29,7 @@ class Engine:
     kv_cache_tokens: int = 0
     """Tokens of prompts and completions that it has memory for at a time. Known when it is READY."""
     library: str = ""
-    """That generates: "vLLM" or "transformers". Known when it is READY."""
+    """The library that generates: "vLLM" or "transformers". Known when it is READY."""
 
 
 @dataclass(frozen=True, slots=True)

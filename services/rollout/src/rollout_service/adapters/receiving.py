@@ -117,7 +117,8 @@ class Sink:
 
 @dataclass(slots=True)
 class Coming:
-    """A tensor that is being received. `before`: the bytes of the base's, where it has one of its shape."""
+    """A tensor that is being received: mutable, as its chunks come. `before`: the bytes of the base's, where it has one
+    of its shape."""
 
     header: TensorHeader
     before: Buffer | None

@@ -41,7 +41,7 @@ def as_record(message: Message, arguments: Callable[[str], object]) -> dict[str,
 
 
 def _object(text: str) -> dict[str, Any]:
-    """What a model wrote long ago must not end a conversation: where it is not a JSON object, it is an empty one."""
+    """A call that a model wrote long ago ends no conversation: where it is not a JSON object, it is an empty one."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):

@@ -22,7 +22,7 @@ _TEMPLATE_SECONDS = 3.0
 
 
 class Prompts:
-    """Those of one model."""
+    """Reads the prompts of one model."""
 
     def __init__(self, model: Path, tokenizer: Any, vocabulary: int, max_model_len: int) -> None:
         """`vocabulary`: how many tokens the model knows, which may be more than the tokenizer has."""
@@ -55,7 +55,7 @@ class Prompts:
         return ids
 
     def most_tokens(self, sampling: Sampling, prompt_tokens: int) -> int:
-        """Of a completion. Raises RequestRefused, also for tokens that the model does not know."""
+        """The most tokens of a completion. Raises RequestRefused, also for tokens that the model does not know."""
         for field, tokens in (("stop_token_ids", sampling.stop_token_ids), ("logit_bias", sampling.logit_bias)):
             self._require_known(f"sampling.{field}", tokens)
         room = self._max_model_len - prompt_tokens

@@ -1,4 +1,4 @@
-"""What an engine refuses. Its process tells the service, which raises the error of `ratchet_kit.errors`."""
+"""Refusals of an engine. Its process tells the service, which raises the error of `ratchet_kit.errors`."""
 
 
 class RequestRefused(Exception):

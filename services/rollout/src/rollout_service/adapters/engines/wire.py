@@ -156,7 +156,7 @@ class Failed(msgspec.Struct, tag="failed", frozen=True):
     field: str = ""
     """For an invalid argument: the field of the public request."""
     library: Library = Library.VLLM
-    """That did not start."""
+    """The library that did not start."""
 
 
 Call = Watch | Generate | Interrupt | PrepareChanges | LoadWeights | Turn

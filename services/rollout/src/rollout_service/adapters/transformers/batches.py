@@ -113,7 +113,7 @@ class Draws(LogitsProcessor):  # type: ignore[misc]
         return only.scatter_(1, tokens[:, None], 0.0)
 
     def _draw(self, rows: Sequence[Row], scores: Tensor) -> Tensor:
-        """Of rows of one form."""
+        """The batch of rows of one form."""
         log_probs = distribution(rows[0], scores).log_softmax(-1)
         if is_greedy(rows[0].sampling):
             tokens = log_probs.argmax(-1)
@@ -203,6 +203,6 @@ def _penalized(row: Row, scores: Tensor) -> Tensor:
 
 
 def candidates(tokenizer: Any, log_probs: Tensor, token: int, top: int) -> tuple[TokenCandidate, ...]:
-    """Of one place: the token itself, and the likeliest."""
+    """The candidates of one place: the token itself, and the likeliest."""
     likeliest = log_probs.topk(min(top, len(log_probs))).indices.tolist()
     return tuple(TokenCandidate(one, tokenizer.decode([one]), float(log_probs[one])) for one in (token, *likeliest))

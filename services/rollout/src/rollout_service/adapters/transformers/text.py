@@ -8,7 +8,7 @@ _CONTEXT = 5
 
 
 class Text:
-    """What is new with each token. Text that may be the begin of a stop string is held back until that is known."""
+    """The text that is new with each token. Text that may be the begin of a stop string is held back until that is known."""
 
     def __init__(self, tokenizer: Any, prompt: Sequence[int], stops: Sequence[str]) -> None:
         self._tokenizer = tokenizer
@@ -35,7 +35,7 @@ class Text:
         return text
 
     def rest(self) -> str:
-        """What was held back."""
+        """The text that was held back."""
         text, self._held = self._held, ""
         return text
 

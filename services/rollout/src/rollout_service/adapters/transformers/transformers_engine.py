@@ -315,7 +315,7 @@ def _length(config: Any) -> int | None:
 
 
 def takes_padding(model: Any) -> bool:
-    """Whether a prompt is completed the same when padding stands before it. Recurrent models read padding."""
+    """True where a prompt is completed the same when padding stands before it. Recurrent models read padding."""
     last = int(model.config.get_text_config().vocab_size) - 1
     prompts = [[min(last, 3 + place) for place in range(7)], [min(last, 20 + place) for place in range(3)]]
     together, alone = _scores(model, prompts)[1], _scores(model, prompts[1:])[0]
@@ -323,7 +323,7 @@ def takes_padding(model: Any) -> bool:
 
 
 def _scores(model: Any, prompts: Sequence[Sequence[int]]) -> torch.Tensor:
-    """Of the first two tokens of each completion, with the cache and without."""
+    """Logits of the first two tokens of each completion, with the cache and without."""
     ids, mask = batches.padded(prompts, model.device)
     config = GenerationConfig(max_new_tokens=2, pad_token_id=0, return_dict_in_generate=True, output_logits=True)
     made = model.generate(ids, attention_mask=mask, generation_config=config)
