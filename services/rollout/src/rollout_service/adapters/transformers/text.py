@@ -8,7 +8,7 @@ _CONTEXT = 5
 
 
 class Text:
-    """Reads the text that is new with each token. What may be the begin of a stop string is held back until that is known."""
+    """Reads the new text of each token. What may begin a stop string is held back until that is known."""
 
     def __init__(self, tokenizer: Any, prompt: Sequence[int], stops: Sequence[str]) -> None:
         self._tokenizer = tokenizer
