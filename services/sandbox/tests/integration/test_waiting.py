@@ -181,9 +181,12 @@ async def test_what_takes_too_much_to_judge_ends_alone() -> None:
 async def test_a_piece_of_work_that_is_killed_is_done_again() -> None:
     async with AsideProcess() as aside:
         assert await aside(judged_whole, REPORT, _right) == (REPORT, Outcome(Verdict.PASSED))
-        doing = asyncio.create_task(aside(judged_whole, REPORT, _slow))
         assert aside._process is not None
-        while not (working := psutil.Process(aside._process.pid).children()):
+        judge = psutil.Process(aside._process.pid)
+        while judge.children():  # the first piece's, which has answered and ends
+            await asyncio.sleep(0.02)
+        doing = asyncio.create_task(aside(judged_whole, REPORT, _slow))
+        while not (working := judge.children()):
             await asyncio.sleep(0.02)
         working[0].kill()
         assert await doing == (REPORT, Outcome(Verdict.PASSED))

@@ -4,11 +4,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import ray
 
-from ratchet_kit.errors import FailedPrecondition
-from trainer_service.verl import folders
-from trainer_service.verl.folders import Copies, Server
+ray = pytest.importorskip("ray", reason="needs the trainer environment")
+
+from ratchet_kit.errors import FailedPrecondition  # noqa: E402
+from trainer_service.verl import folders  # noqa: E402
+from trainer_service.verl.folders import Copies, Server  # noqa: E402
 
 pytestmark = pytest.mark.verl
 
