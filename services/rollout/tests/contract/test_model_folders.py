@@ -153,6 +153,15 @@ class TestDisk:
         assert len(list(sharded.path.glob("*.safetensors"))) == 3
         assert sharded.policy_id == whole.policy_id
 
+    async def test_names_of_any_length_leave_the_weights_as_they_came(self, work: Path, base: ModelFolder) -> None:
+        """What is on the disk is not read again when it is received: here it is."""
+        names = [f"{number}{character * 2500}" for number in range(40) for character in "\u00e9w"]
+        received = await on_disk(work).receive(base, stream(*(part for name in names for part in tensor(name, OTHER))))
+        assert len(list(received.path.glob("*.safetensors"))) > 1
+        assert policy_id.of_folder(received.path) == received.policy_id
+        with pytest.raises(InvalidArgument, match="characters is too long"):
+            await on_disk(work).receive(base, stream(*tensor("w" * 70_000, OTHER)))
+
     async def test_what_changed_makes_the_whole_of_the_base(self, work: Path, base: ModelFolder) -> None:
         folders = on_disk(work, shard_bytes=40)
         first = [*tensor("w", BYTES), *tensor("x", OTHER), *tensor("y", ZEROS), *tensor("z", BYTES)]

@@ -28,6 +28,7 @@ class Rollouts(rollout_pb2_grpc.RolloutServiceServicer):
         self.tensors: dict[str, policy_id.Tensor] = {}
         self.updates = 0
         self.sleeps: list[str] = []
+        self.stays_awake = False
         self.remaining: dict[str, float] = {}
         """Seconds that the last call of each method had left."""
         self.generating = self.most_at_once = 0
@@ -68,6 +69,8 @@ class Rollouts(rollout_pb2_grpc.RolloutServiceServicer):
     async def SleepPolicy(self, request: Any, context: grpc.aio.ServicerContext) -> rollout_pb2.SleepPolicyResponse:
         if self.policy is None:
             await context.abort(grpc.StatusCode.NOT_FOUND, f"policy {request.name}")
+        if self.policy.state != rollout_pb2.Policy.STATE_READY or self.stays_awake:
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"policy {request.name}")
         self.sleeps.append(request.name)
         return rollout_pb2.SleepPolicyResponse()
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ratchet.rollout.v1 import rollout_pb2
 from ratchet_kit import policy_id
 from ratchet_kit.errors import DataLoss, FailedPrecondition, NotFound
 from ratchet_policies import PolicySpec, Purpose, Sampling
@@ -72,6 +73,16 @@ async def test_it_sleeps_and_one_that_is_gone_needs_not(policy: RunPolicy, servi
     await policy.ensure_loaded()
     await policy.sleep()
     assert service.sleeps == [NAME]
+
+
+async def test_one_that_failed_needs_no_sleep_and_one_that_cannot_is_told(policy: RunPolicy, service: Rollouts):
+    await policy.ensure_loaded()
+    assert service.policy is not None
+    service.policy.state = rollout_pb2.Policy.STATE_FAILED
+    await policy.sleep()
+    service.policy.state, service.stays_awake = rollout_pb2.Policy.STATE_READY, True
+    with pytest.raises(FailedPrecondition):
+        await policy.sleep()
 
 
 def bfloat16(name: str, data: bytes) -> policy_id.Tensor:

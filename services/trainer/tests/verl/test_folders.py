@@ -30,8 +30,8 @@ class Elsewhere:
     def read(self, file: str, start: int) -> bytes:
         return self._server.read(self._at(file), start)
 
-    def write(self, file: str, start: int, piece: bytes) -> None:
-        self._server.write(self._at(file), start, piece)
+    def write(self, file: str, start: int, piece: bytes, is_last: bool) -> None:
+        self._server.write(self._at(file), start, piece, is_last)
 
 
 @pytest.fixture(scope="module")
@@ -91,6 +91,17 @@ def test_a_folder_that_is_not_a_copy_is_left_alone(copies: Copies, here: Path, t
     with pytest.raises(FailedPrecondition, match="has another"):
         copies.fetch(here.parent / "model")
     assert (here.parent / "model" / "weights").read_text() == "own"
+
+
+def test_a_file_is_there_once_it_is_whole(tmp_path: Path) -> None:
+    server, file = Server([str(tmp_path)]), tmp_path / "of-a-rank.seconds"
+    for text in (b"1.0 2.0", b"10.0 20.0"):
+        before = file.read_bytes() if file.exists() else None
+        server.write(str(file), 0, text[:3], False)
+        assert (file.read_bytes() if file.exists() else None) == before
+        server.write(str(file), 3, text[3:], True)
+        assert file.read_bytes() == text
+    assert [one.name for one in tmp_path.iterdir()] == [file.name]
 
 
 def test_nothing_but_the_folders_of_the_run_is_served(tmp_path: Path) -> None:

@@ -59,24 +59,23 @@ class Files:
 
     def place(self, name: str, dtype: str, shape: Sequence[int], size: int) -> Place:
         """Raises InvalidArgument for a name that fits into no header."""
-        end = 0 if self._is_full(name) else self._size
-        entry = {"dtype": dtype, "shape": list(shape), "data_offsets": [end, end + size]}
-        length = len(json.dumps({name: entry}))
+        entry = {"dtype": dtype, "shape": list(shape), "data_offsets": [self._size, self._size + size]}
+        length = len(json.dumps({name: entry}))  # never fewer bytes than it takes among others
         if length > _HEADER_BYTES:
             raise _unreadable(f"a tensor's name of {len(name)} characters is too long")
-        if not end and (not self._open or self._size):
-            self._folder.mkdir(exist_ok=True)
-            file = (self._folder / f"model-{len(self._open):05}.safetensors").open("wb", buffering=0)
-            self._open.append((file, {}))
-            self._header = 0
+        if not self._open or self._size >= self._shard_bytes or self._header + length > _HEADER_BYTES:
+            self._begin()
         file, entries = self._open[-1]
-        entries[name] = entry
-        self._size, self._header = end + size, self._header + length
-        return Place(file, safetensors.PREFIX + _HEADER_BYTES + end)
+        entries[name] = entry | {"data_offsets": [self._size, self._size + size]}
+        place = Place(file, safetensors.PREFIX + _HEADER_BYTES + self._size)
+        self._size, self._header = self._size + size, self._header + length
+        return place
 
-    def _is_full(self, name: str) -> bool:
-        long = self._header + 2 * len(name) + 200 > _HEADER_BYTES
-        return not self._open or self._size >= self._shard_bytes or long
+    def _begin(self) -> None:
+        self._folder.mkdir(exist_ok=True)
+        file = (self._folder / f"model-{len(self._open):05}.safetensors").open("wb", buffering=0)
+        self._open.append((file, {}))
+        self._size = self._header = 0
 
     def end(self) -> None:
         for file, entries in self._open:

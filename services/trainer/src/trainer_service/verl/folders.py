@@ -55,12 +55,16 @@ class Server:
             opened.seek(start)
             return opened.read(CHUNK)
 
-    def write(self, file: str, start: int, piece: bytes) -> None:
+    def write(self, file: str, start: int, piece: bytes, is_last: bool) -> None:
+        """The file is there once it is whole: the driver may read it at any moment."""
         target = self._own(file)
         target.parent.mkdir(parents=True, exist_ok=True)
-        with target.open("r+b" if start else "wb") as opened:
+        part = target.with_name(target.name + PART)
+        with part.open("r+b" if start else "wb") as opened:
             opened.seek(start)
             opened.write(piece)
+        if is_last:
+            os.replace(part, target)
 
     def _own(self, path: str) -> Path:
         resolved = Path(os.path.normpath(path))
@@ -193,12 +197,12 @@ class Copies:
 
     def _write(self, source: Path) -> None:
         with source.open("rb") as opened:
-            start, piece = 0, opened.read(CHUNK)
-            while piece or not start:
-                ray.get(self._server.write.remote(str(source), start, piece))
-                start, piece = start + len(piece), opened.read(CHUNK)
-                if not piece:
-                    return
+            start, piece, is_last = 0, opened.read(CHUNK), False
+            while not is_last:
+                following = opened.read(CHUNK)
+                is_last = not following
+                ray.get(self._server.write.remote(str(source), start, piece, is_last))
+                start, piece = start + len(piece), following
 
 
 def files(folder: Path) -> dict[str, File]:

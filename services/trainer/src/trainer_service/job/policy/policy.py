@@ -126,10 +126,15 @@ class RunPolicy:
         return generation
 
     async def sleep(self) -> None:
-        """Its GPUs are free from now on: new weights wake it. One that is gone holds none. Raises the transient errors
-        for longer than the patience."""
-        with suppress(NotFound):
+        """Its GPUs are free from now on: new weights wake it. One that is gone, or has failed, holds none. Raises the
+        transient errors for longer than the patience."""
+        try:
             await patiently(lambda: self._engine.sleep(self._spec.name), self._patience, "sleep")
+        except NotFound:
+            return
+        except FailedPrecondition:
+            if await self.loaded_weights() is not None:
+                raise
 
     async def look(self) -> None:
         """Brings `share` up to date, unless the engine does not answer. One look at a time: of two answers in the wrong
