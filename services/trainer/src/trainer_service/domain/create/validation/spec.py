@@ -149,11 +149,11 @@ def _check_resources(spec: RunSpec, limits: Limits, faults: Faults) -> None:
     none = f"must be absent: {spec.algorithm.upper()} does not generate to learn"
     faults.unless(engines == 1 or algorithm is None or algorithm.is_online, "engines", none)
     if wanted.takes_turns:
-        _check_turns(spec, algorithm, engines, faults)
+        _check_shared_gpu(spec, algorithm, engines, faults)
     faults.one_of("device", wanted.device.upper(), [device.upper() for device in limits.devices])
 
 
-def _check_turns(spec: RunSpec, algorithm: Algorithm | None, engines: int, faults: Faults) -> None:
+def _check_shared_gpu(spec: RunSpec, algorithm: Algorithm | None, engines: int, faults: Faults) -> None:
     is_online = algorithm is None or algorithm.is_online
     faults.unless(is_online, "takes_turns", f"must be false: {spec.algorithm.upper()} does not generate to learn")
     faults.unless(spec.resources.device != "cpu", "takes_turns", "must be false on CPUs, which have no GPU to share")
