@@ -29,7 +29,6 @@ log = get_logger(__name__)
 _lost = metrics.counter("sandbox_lanes_lost", "Lanes that ended under a program, which is then tried once more")
 
 CAGE = Path(__file__).parents[2] / "cage"
-_START_LIMIT = timedelta(seconds=20)
 _LARGE = 1 << 15  # bytes: what is larger is read and written where it can hold up nobody
 _ANSWER_GRACE = timedelta(seconds=10)
 _KEEPERS_NICE = -10
@@ -123,7 +122,7 @@ class Lane:
                 await asyncio.to_thread(self._cgroup.enter, self._process.pid)
             self._reader, self._writer = await asyncio.open_unix_connection(sock=ours)
             self._writer.write(protocol.frame(self._setup(cpu_usage)))
-            async with asyncio.timeout(_START_LIMIT.total_seconds()):
+            async with asyncio.timeout(protocol.START_LIMIT):
                 hello = await self._receive()
         except (OSError, EOFError, TimeoutError) as error:
             complaint = await self._last_words()

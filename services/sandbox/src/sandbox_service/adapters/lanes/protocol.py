@@ -36,6 +36,7 @@ Job = CallJob | ScriptJob | CheckJob | CompileJob
 # A program's first look at JSON costs it a hundred pages. Only our own words go in this way; what comes back is JSON.
 # The version is one that all Pythons of a user's runtimes read.
 _MARSHAL = 2
+START_LIMIT = 60  # seconds: a keeper is up after 0.2, but on a machine with fifty others at work after twenty
 LENGTH = struct.Struct("!I")
 _DECODE = json.JSONDecoder().decode
 

@@ -15,7 +15,7 @@ from sandbox_service.domain.program import File
 
 log = get_logger(__name__)
 
-_VERSION_LIMIT = 20  # seconds
+_VERSION_LIMIT = 60  # seconds: one that is slow on a busy machine is not broken
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
 
 

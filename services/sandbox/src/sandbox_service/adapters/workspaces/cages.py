@@ -14,7 +14,7 @@ from ratchet_kit import images
 from ratchet_kit.errors import FailedPrecondition, RatchetError, Unavailable, Unimplemented
 from ratchet_kit.logs import get_logger
 from sandbox_service.adapters.images.store import Image, Images
-from sandbox_service.adapters.lanes import cgroups, cleanup
+from sandbox_service.adapters.lanes import cgroups, cleanup, protocol
 from sandbox_service.adapters.lanes.options import LaneOptions
 from sandbox_service.adapters.lanes.uids import BLOCK, Uids
 from sandbox_service.adapters.languages import environments
@@ -30,7 +30,7 @@ from sandbox_service.domain.workspaces import MOST
 log = get_logger(__name__)
 
 _STANDARD = "python"
-_START_LIMIT, _CALM = 20, 0.5  # seconds
+_CALM = 0.5  # seconds
 
 
 class WorkspaceCages:
@@ -107,7 +107,7 @@ class WorkspaceCages:
     @staticmethod
     async def _opened(cage: WorkspaceCage, spec: WorkspaceSpec) -> WorkspaceCage:
         try:
-            async with asyncio.timeout(_START_LIMIT):
+            async with asyncio.timeout(protocol.START_LIMIT):
                 await cage.open(spec)
         except BaseException as error:
             await cage.stop()
@@ -167,7 +167,7 @@ class WorkspaceCages:
             self._made.add(cage)
             if group:
                 await asyncio.to_thread(group.enter, pid)
-            async with asyncio.timeout(_START_LIMIT):
+            async with asyncio.timeout(protocol.START_LIMIT):
                 hello = await cage.set_up({"stage": stage, "uid": uid, "cgroup": group is not None, "image": own})
             self._settle(cage, hello, no_cgroup)
         except BaseException as error:

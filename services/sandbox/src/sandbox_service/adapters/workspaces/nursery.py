@@ -17,8 +17,6 @@ from sandbox_service.adapters.languages.environments import Environment
 
 log = get_logger(__name__)
 
-_START_LIMIT = 20  # seconds
-
 
 class Nursery:
     """`async with Nursery(...)`: up inside, and gone after, with all that it forked."""
@@ -62,7 +60,7 @@ class Nursery:
                 "paths": self._paths,
                 "warm": (),
             }
-            async with asyncio.timeout(_START_LIMIT):
+            async with asyncio.timeout(protocol.START_LIMIT):
                 await asyncio.get_running_loop().sock_sendall(ours, protocol.frame(setup))
                 self.refused = str((await receive(ours))["refused"])
         except (OSError, EOFError, TimeoutError) as error:
