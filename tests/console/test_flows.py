@@ -123,6 +123,7 @@ class TestFirstLook:
             "releases",
             "experiments",
             "evaluations",
+            "traffic",
             "votes",
             "datasets",
             "rewards",
@@ -247,6 +248,31 @@ class TestEvaluations:
 
 @pytest.mark.usefixtures("known")
 class TestTraffic:
+    def test_an_episode_of_production_step_by_step(self, screen: Screen, client: Client) -> None:
+        kept = client.keys.create("an agent", [access_pb2.SCOPE_INFERENCE], keep_traffic=True)
+        question = {"role": "user", "content": traffic.prompt(traffic.problems()[0])}
+        with Client(screen.url, kept.secret) as agent:
+            first = agent.chat(traffic.MODEL, [question], max_tokens=8)
+            said = {"role": "assistant", "content": first.text}
+            again = {"role": "user", "content": "Are you sure?"}
+            second = agent.chat(traffic.MODEL, [question, said, again], max_tokens=8)
+            agent.feedback(second.id, score=0.5)
+        page = screen.page
+        screen.show(f"traffic?key_id={kept.key.id}")
+        rows = page.locator("details.sample")
+        until(lambda: rows.count() == 2)
+        assert "Are you sure?" in rows.first.inner_text()
+        assert "score 0.5" in rows.first.inner_text()
+        rows.last.locator("summary").first.click()
+        rows.last.get_by_text("Episode, step by step").click()
+        rows.last.get_by_role("heading", name="answer 2: ").wait_for()
+        steps = rows.last.locator("h4").all_inner_texts()
+        assert [step.split(":")[0] for step in steps] == ["user", "answer 1", "user", "answer 2"]
+        assert rows.last.get_by_text(", score 0.5").count() == 1
+        rows.last.get_by_role("link", name=first.id).click()
+        page.get_by_role("heading", name="answer 2: ").wait_for()
+        client.keys.revoke(kept.key.id)
+
     def test_an_experiment_from_its_form_to_its_conclusion(self, screen: Screen, client: Client) -> None:
         page = screen.page
         screen.show("experiments")

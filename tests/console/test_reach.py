@@ -66,6 +66,8 @@ def pages(client: Client) -> Sequence[str]:
         f"workflows/{flow.id}",
         f"runs/{run.id}",
         f"runs/{run.id}/samples",
+        "traffic",
+        *(f"traffic/{one.id}" for one in list(client.traffic.list())[:1]),
         *([f"experiments/{experiment.id}"] if experiment else []),
         *(f"releases/{one.id}" for one in list(client.releases.list())[:1]),
         f"evaluations/{after}",

@@ -32,6 +32,14 @@ def test_what_people_accept_is_trained_on(platform: Platform, client: Client) ->
             answer = app.chat("starter", messages, max_tokens=8, routing_key="ann")
             app.feedback(answer.id, accepted=f"```python\ndef solve(x):\n    return x + {n}\n```")
 
+    traced = platform.ratchet("trace", answer.id)
+    assert traced.returncode == 0, traced.stderr
+    assert [line.split(":")[0] for line in traced.stdout.splitlines() if line.startswith("== ")] == [
+        *("== system", "== user", "== assistant", "== user"),
+        *("== answer 1 of starter", "== used in its place"),
+    ]
+    assert "<email>" in traced.stdout
+
     folder = platform.home.path / "problems"
     folder.mkdir(parents=True, exist_ok=True)
     for form in ("pairs", "problems"):

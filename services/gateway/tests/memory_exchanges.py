@@ -26,6 +26,14 @@ class MemoryExchangeStore:
     async def some(self, completion_ids: Sequence[str]) -> Sequence[Exchange]:
         return [self._log.exchanges[id] for id in completion_ids if id in self._log.exchanges]
 
+    async def beside(self, exchange: Exchange, limit: int) -> Sequence[Exchange]:
+        def sender(one: Exchange) -> object:
+            return one.session or (one.key_id, one.user)
+
+        same = sorted((one for one in self._log.exchanges.values() if sender(one) == sender(exchange)), key=_id)
+        before = [one for one in same if one.id < exchange.id]
+        return [*before[-limit:], *[one for one in same if one.id > exchange.id][:limit]]
+
     async def page(self, selection: Selection, limit: int, after: str | None) -> Sequence[Exchange]:
         newest_first = sorted(self._log.exchanges.values(), key=lambda one: one.id, reverse=True)
         wanted = [one for one in newest_first if _is_in(one, selection)]
@@ -63,12 +71,17 @@ class MemoryExchangeStore:
             self._log.feedback.add(request, NO_SCORE)
 
 
+def _id(exchange: Exchange) -> str:
+    return exchange.id
+
+
 def _is_in(exchange: Exchange, selection: Selection) -> bool:
     return (
         selection.model in ("", exchange.version.model)
         and selection.key_id in ("", exchange.key_id)
         and (selection.start_time is None or exchange.start_time >= selection.start_time)
         and (selection.end_time is None or exchange.start_time < selection.end_time)
+        and (not selection.session or exchange.session == unit_id(Unit.SESSION, selection.session))
         and (not selection.accepted or exchange.accepted is not None)
         and (not selection.compared or exchange.is_compared)
     )

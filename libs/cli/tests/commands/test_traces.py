@@ -142,3 +142,35 @@ def test_a_record_that_is_gone_is_said_in_a_sentence(ratchet: Any, gateway: Scri
     gateway.answers({"error": {"code": "FAILED_PRECONDITION", "message": "the record is not kept"}}, status=400)
     refused = ratchet("trace", "eval_1", "t/a")
     assert (refused.returncode, "the record is not kept" in refused.stderr) == (3, True), refused.stderr
+
+
+@pytest.mark.usefixtures("address")
+def test_an_episode_of_production_is_shown_with_what_people_said_of_it(ratchet: Any, gateway: ScriptedGateway) -> None:
+    first = {
+        "id": "cmpl_1",
+        "version": {"model": "starter", "number": 2},
+        "arm": "ARM_CANDIDATE",
+        "key_id": "key_1",
+        "session": "ab12",
+        "latency": "1.5s",
+        "score": 0.5,
+    }
+    second = first | {"id": "cmpl_2", "arm": "ARM_NONE", "accepted": {"text": "All done."}}
+    session = json.loads(json.dumps(without_tokens(to_json(record()))["session"]))
+    gateway.answers(*[{"session": session, "exchanges": [first, second]}] * 2)
+    shown = ratchet("trace", "cmpl_2")
+    assert shown.returncode == 0, shown.stderr
+    (asked,) = gateway.received
+    assert asked.path == "/api/v1/traffic/cmpl_2/episode"
+    lines = shown.stdout.splitlines()
+    assert "session      ab12" in lines
+    assert [line for line in lines if line.startswith("== ")] == [
+        "== user",
+        "== answer 1 of m: tool_calls, starter@2, candidate, 1.5 s, score 0.5, cmpl_1",
+        "== a call without an answer",
+        "== tool",
+        "== answer 2 of m: stop, starter@2, 1.5 s, score 0.5, cmpl_2 (this one)",
+        "== used in its place",
+    ]
+    assert lines[-1] == "All done."
+    assert json.loads(ratchet("trace", "cmpl_2", "--json").stdout)["session"] == session

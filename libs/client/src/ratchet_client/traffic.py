@@ -27,10 +27,22 @@ class Traffic(Resource[S]):
         key_id: str = "",
         start_time: datetime | None = None,
         end_time: datetime | None = None,
+        session: str = "",
     ) -> Listing[pb.Exchange]:
-        """Prompts with their answers and what people said of them, newest first."""
-        request = _narrowed(pb.ListExchangesRequest(model=model, key_id=key_id), start_time, end_time)
-        return listing(request, pb.ListExchangesResponse, lambda reply: reply.exchanges)
+        """Prompts with their answers and what people said of them, newest first. `session`: as requests named it."""
+        request = pb.ListExchangesRequest(model=model, key_id=key_id, session=session)
+        return listing(
+            _narrowed(request, start_time, end_time), pb.ListExchangesResponse, lambda reply: reply.exchanges
+        )
+
+    @unary
+    def episode(self, completion_id: str) -> Call[pb.GetTrafficEpisodeResponse]:
+        """The calls of the program that asked for a completion, before it and after. Its session is read by
+        `ratchet_sessions.record`.
+
+        Raises NotFound where nothing is kept of it."""
+        request = pb.GetTrafficEpisodeRequest(completion_id=completion_id)
+        return call(request, pb.GetTrafficEpisodeResponse, lambda reply: reply)
 
     @listed
     def pairs(

@@ -279,6 +279,10 @@ def completion_from_proto(message: generation_pb2.Completion) -> Completion:
     )
 
 
+def finish_reason_to_proto(reason: FinishReason) -> generation_pb2.FinishReason.ValueType:
+    return _FINISH_REASONS_TO_PROTO[reason]
+
+
 def completion_to_proto(completion: Completion) -> generation_pb2.Completion:
     return generation_pb2.Completion(
         index=completion.index,
@@ -286,7 +290,7 @@ def completion_to_proto(completion: Completion) -> generation_pb2.Completion:
         log_probs=completion.log_probs,
         candidates=_candidates_to_proto(completion.candidates),
         text=completion.text,
-        finish_reason=_FINISH_REASONS_TO_PROTO[completion.finish_reason],
+        finish_reason=finish_reason_to_proto(completion.finish_reason),
         tool_calls=map(_call_to_proto, completion.tool_calls),
         stop=completion.stop,
     )

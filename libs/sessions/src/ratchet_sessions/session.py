@@ -198,9 +198,13 @@ class Session:
             start_time=start_time,
             end_time=end_time,
         )
-        self._count(call, known)
-        self.calls.append(call)
+        self.add(call)
         return call
+
+    def add(self, call: Call) -> None:
+        """Keeps a call as it is, which has no tokens where nobody recorded them."""
+        self._count(call, self._known(call.question))
+        self.calls.append(call)
 
     def fail(self, failed: Failed) -> None:
         """Keeps what failed, as far as there is room; a fault of the platform always."""

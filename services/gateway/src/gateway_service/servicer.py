@@ -1,5 +1,6 @@
 """gRPC in. REST calls the same methods in this process, without a context, so that both answer alike."""
 
+import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import aclosing
@@ -262,6 +263,12 @@ class TrafficServicer(traffic_pb2_grpc.TrafficServiceServicer):
         page = await self._exchanges.page(selection, request.page_size, request.page_token)
         found = page.map(convert.exchange_to_proto)
         return traffic_pb2.ListExchangesResponse(exchanges=found.items, next_page_token=page.next_page_token)
+
+    async def GetTrafficEpisode(
+        self, request: traffic_pb2.GetTrafficEpisodeRequest, context: Context = None
+    ) -> traffic_pb2.GetTrafficEpisodeResponse:
+        episode = await self._exchanges.episode(request.completion_id)
+        return await asyncio.to_thread(convert.episode_to_proto, episode)
 
     async def ListPreferencePairs(
         self, request: traffic_pb2.ListPreferencePairsRequest, context: Context = None

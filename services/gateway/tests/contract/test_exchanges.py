@@ -115,8 +115,26 @@ async def test_lists_what_is_selected_newest_first(stores: Stores) -> None:
     assert await ids(model="other") == [2]
     assert await ids(key_id="key_2") == [3]
     assert await ids(start_time=NOW + timedelta(seconds=2), end_time=NOW + timedelta(seconds=4)) == [3, 2]
+    assert await ids(session="s1") == [4, 3, 2, 1]
+    assert await ids(session="s2") == []
     assert await ids(accepted=True) == [2, 1]
     assert await ids(compared=True) == [3, 2]
+
+
+async def test_those_beside_one_are_of_its_session_or_else_of_its_sender(stores: Stores) -> None:
+    s2, bob = unit_id(Unit.SESSION, "s2"), unit_id(Unit.USER, "bob")
+    alone = [record(number, session="") for number in (6, 7, 8)]
+    others = [record(9, session=s2), record(10, session="", user=bob), record(11, session="", key_id="key_2")]
+    await stores.log.append([*(record(number, key_id=f"key_{number}") for number in range(1, 6)), *alone, *others])
+
+    async def beside(number: int, limit: int = 10) -> list[int]:
+        one = await stores.exchanges.get(f"cmpl_{number:03}")
+        return sorted(int(each.id[-3:]) for each in await stores.exchanges.beside(one, limit))
+
+    assert await beside(3) == [1, 2, 4, 5]
+    assert await beside(3, 1) == [2, 4]
+    assert await beside(7) == [6, 8]
+    assert [await beside(number) for number in (9, 10, 11)] == [[], [], []]
 
 
 async def test_a_score_is_that_of_the_record(stores: Stores) -> None:

@@ -1,7 +1,8 @@
-"""`ratchet trace`: an episode step by step, and all of an evaluation for inspect_ai."""
+"""`ratchet trace`: an episode of an evaluation, a run or production step by step; an evaluation's for inspect_ai."""
 
 import json
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from datetime import UTC
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
@@ -12,17 +13,20 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from ratchet.common.v1 import verdict_pb2
 from ratchet.eval.v1 import eval_pb2 as pb
+from ratchet.gateway.v1 import traffic_pb2
 from ratchet.trainer.v1 import trainer_pb2
 from ratchet_cli.commands import samples
 from ratchet_cli.terminal.errors import CommandError
 from ratchet_cli.terminal.output import JsonFlag, print_json, say
 from ratchet_cli.views import episodes
 from ratchet_client import Client
-from ratchet_client.names import measured_name
+from ratchet_client.names import measured_name, version_name
 from ratchet_episodes.inspect_log import Measured, Played, log_of
 from ratchet_episodes.record import Record, from_json, without_tokens
 from ratchet_reports import run_words
 from ratchet_reports.gather import set_names
+from ratchet_sessions import Session
+from ratchet_sessions import record as sessions
 
 _STATUSES = {
     pb.Evaluation.STATE_SUCCEEDED: "success",
@@ -35,7 +39,10 @@ _Found: TypeAlias = pb.GetEpisodeResponse | trainer_pb2.GetTrainingSampleRespons
 
 def trace(
     source: Annotated[
-        str, typer.Argument(help="Id of an evaluation or a run, or a file of `ratchet episode --output`.")
+        str,
+        typer.Argument(
+            help="Id of an evaluation, a run or a kept completion, or a file of `ratchet episode --output`."
+        ),
     ],
     problem: Annotated[str, typer.Argument(help="Task, or id of a run's sample; none: episodes are listed.")] = "",
     index: Annotated[int, typer.Argument(help="Number of an evaluation's episode, from 0.")] = 0,
@@ -50,6 +57,8 @@ def trace(
     """Show an episode step by step: messages, calls of tools and their results, files that changed, verdict and why."""
     if Path(source).is_file():
         _show_file(Path(source), tokens=tokens, as_json=as_json)
+    elif source.startswith("cmpl_"):
+        _show_produced(source, as_json=as_json)
     elif inspect is not None:
         _export(source, inspect)
     elif not problem:
@@ -82,6 +91,35 @@ def _show_trained(id: str, sample: str, *, tokens: bool, as_json: bool) -> None:
     one = found.sample
     earned = ", ".join(f"{name} {value:.4g}" for name, value in sorted(one.components.items()))
     episodes.show(_record(found), f"{run_words.verdict(one)}: reward {one.reward:.4g} ({earned})", tokens=tokens)
+
+
+def _show_produced(id: str, *, as_json: bool) -> None:
+    with Client() as client:
+        found = client.traffic.episode(id)
+    if as_json:
+        print_json(_whole(json_format.MessageToDict(found, preserving_proto_field_name=True)))
+        return
+    session = sessions.from_json(_whole(json_format.MessageToDict(found.session)))
+    (one, *_) = (exchange for exchange in found.exchanges if exchange.id == id)
+    sender = [("key", one.key_id), ("user", one.user or "-"), ("session", one.session or "-")]
+    episodes.show_session(sender, session, list(_remarks(found.exchanges, session, id)))
+
+
+def _remarks(exchanges: Iterable[traffic_pb2.Exchange], session: Session, id: str) -> Iterator[episodes.Remark]:
+    seen = Counter[str]()
+    for exchange, one in zip(exchanges, session.calls, strict=True):
+        is_accepted = exchange.HasField("accepted") and exchange.accepted.index == seen[exchange.id]
+        differs = is_accepted and exchange.accepted.text != one.answer.content
+        yield episodes.Remark(_facts(exchange, id), exchange.accepted.text if differs else "")
+        seen[exchange.id] += 1
+
+
+def _facts(exchange: traffic_pb2.Exchange, id: str) -> str:
+    arm = traffic_pb2.Exchange.Arm.Name(exchange.arm).removeprefix("ARM_").lower()
+    said = [version_name(exchange.version), *([arm] if arm != "none" else [])]
+    said += [f"{exchange.latency.ToTimedelta().total_seconds():.1f} s"] if exchange.latency.ByteSize() else []
+    said += [f"score {exchange.score:g}"] if exchange.HasField("score") else []
+    return ", ".join(["", *said, exchange.id]) + (" (this one)" if exchange.id == id else "")
 
 
 def _show_file(path: Path, *, tokens: bool, as_json: bool) -> None:

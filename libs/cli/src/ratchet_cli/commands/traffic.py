@@ -54,13 +54,14 @@ def list_exchanges(
     model: ModelOption = "",
     key: KeyOption = "",
     days: DaysOption = None,
+    session: Annotated[str, typer.Option(help="Only this session, as requests named it.")] = "",
     limit: Limit = 50,
     as_json: JsonFlag = False,
 ) -> None:
     """List kept exchanges, newest first; with --json also their texts."""
     with Client() as client:
         print_list(
-            client.traffic.list(model, key, _since(days)),
+            client.traffic.list(model, key, _since(days), session=session),
             limit,
             as_json,
             {
@@ -68,6 +69,7 @@ def list_exchanges(
                 "version": lambda it: version_name(it.version),
                 "arm": lambda it: pb.Exchange.Arm.Name(it.arm).removeprefix("ARM_").lower(),
                 "key": lambda it: it.key_id,
+                "session": lambda it: it.session[:8] or "-",
                 "tokens": lambda it: it.prompt_tokens + it.completion_tokens,
                 "score": lambda it: f"{it.score:g}" if it.HasField("score") else "-",
                 "accepted": lambda it: "yes" if it.HasField("accepted") else "-",

@@ -1,6 +1,6 @@
 """How an episode is shown: what was said step by step, the files that changed, the verdict and why."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
@@ -11,7 +11,7 @@ from ratchet_cli.terminal.output import print_fields, print_heading, printable, 
 from ratchet_episodes.record import Record, tool_errors
 from ratchet_problems import Message
 from ratchet_sessions.record import new_messages
-from ratchet_sessions.session import Branch, Call, Failed
+from ratchet_sessions.session import Branch, Call, Failed, Session
 
 _SHOWN = 4000
 """Letters of one text; JSON has all."""
@@ -23,9 +23,29 @@ class Step:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """On an answer of production."""
+
+    facts: str
+    """Who gave it, and how good it was."""
+    used: str = ""
+    """The text that was used in its place; empty: none was named, or the answer."""
+
+
 def show(record: Record, verdict: str, *, tokens: bool) -> None:
     print_fields(_fields(record, verdict))
-    for step in steps(record, tokens=tokens):
+    _show_steps(steps(record, tokens=tokens))
+
+
+def show_session(fields: Sequence[tuple[str, object]], session: Session, remarks: Sequence[Remark]) -> None:
+    """Shows an episode of production, with a remark on each answer."""
+    print_fields([*fields, *_counts(session)])
+    _show_steps(_said(session, remarks=remarks))
+
+
+def _show_steps(steps: Iterable[Step]) -> None:
+    for step in steps:
         print_heading(_line(step.heading))
         if step.text:
             say(printable(step.text))
@@ -52,24 +72,35 @@ def _line(text: str) -> str:
 
 
 def _fields(record: Record, verdict: str) -> list[tuple[str, object]]:
-    calls, ended = record.session.calls, record.ended
+    ended = record.ended
     return [
         ("task", record.task),
         ("verdict", verdict),
         ("ended", f"{ended.how}, after {ended.wall_seconds:.1f} s"),
-        ("answers", len(calls)),
-        ("tool errors", tool_errors(record.session)),
-        ("tokens", sum(len(call.token_ids) for call in calls) or "-"),
-        ("weights", ", ".join(sorted({call.policy_id for call in calls})) or "-"),
+        *_counts(record.session),
+        ("tokens", sum(len(call.token_ids) for call in record.session.calls) or "-"),
         *([("left out", ", ".join(record.left_out))] if record.left_out else []),
+    ]
+
+
+def _counts(session: Session) -> list[tuple[str, object]]:
+    return [
+        ("answers", len(session.calls)),
+        ("tool errors", tool_errors(session)),
+        ("weights", ", ".join(sorted({call.policy_id for call in session.calls})) or "-"),
     ]
 
 
 def steps(record: Record, *, tokens: bool = False) -> Iterator[Step]:
     """In the order in which they happened."""
-    called = zip(record.session.calls, new_messages(record.session), strict=True)
+    yield from _said(record.session, tokens=tokens)
+    yield from _outcome(record)
+
+
+def _said(session: Session, *, tokens: bool = False, remarks: Sequence[Remark] = ()) -> Iterator[Step]:
+    called = zip(session.calls, new_messages(session), strict=True)
     happened: list[tuple[Call | Failed, tuple[Message, ...]]] = [*called]
-    happened += [(one, ()) for one in record.session.failed]
+    happened += [(one, ()) for one in session.failed]
     for one, messages in sorted(happened, key=lambda pair: pair[0].end_time):
         if isinstance(one, Failed):
             yield Step("a call without an answer", one.reason)
@@ -79,10 +110,12 @@ def steps(record: Record, *, tokens: bool = False) -> Iterator[Step]:
         for message in messages:
             yield Step(message.role, _text(message))
         role = f" of {one.question.role}" if one.question.role else ""
-        yield Step(f"answer {one.index + 1}{role}: {one.finish_reason}", _text(one.answer))
+        remark = remarks[one.index] if remarks else Remark("")
+        yield Step(f"answer {one.index + 1}{role}: {one.finish_reason}{remark.facts}", _text(one.answer))
+        if remark.used:
+            yield Step("used in its place", remark.used)
         if tokens:
             yield Step(f"tokens of answer {one.index + 1}", _tokens(one))
-    yield from _outcome(record)
 
 
 def _outcome(record: Record) -> Iterator[Step]:

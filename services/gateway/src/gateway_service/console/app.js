@@ -15,6 +15,7 @@ import { release } from "./views/release.js";
 import { releases } from "./views/releases.js";
 import { reward, rewards } from "./views/rewards.js";
 import { run, runs } from "./views/runs.js";
+import { exchange, traffic } from "./views/traffic.js";
 import { votes } from "./views/votes.js";
 import { workflow, workflows } from "./views/workflows.js";
 
@@ -27,6 +28,7 @@ const VIEWS = [
   ["Releases", "releases", releases, release],
   ["Experiments", "experiments", experiments, experiment],
   ["Evaluations", "evaluations", evaluations, evaluation],
+  ["Traffic", "traffic", traffic, exchange],
   ["Votes", "votes", votes],
   ["Data sets", "datasets", datasets, dataset],
   ["Rewards", "rewards", rewards, reward],

@@ -25,6 +25,7 @@ from gateway_service.convert.platform import (
 )
 from gateway_service.convert.releases import release_spec_from_proto, release_to_proto
 from gateway_service.convert.traffic import (
+    episode_to_proto,
     exchange_to_proto,
     feedback_from_proto,
     pairs_to_proto,
@@ -50,6 +51,7 @@ __all__ = [
     "costs_to_proto",
     "delivery_to_proto",
     "entry_to_proto",
+    "episode_to_proto",
     "exchange_to_proto",
     "experiment_spec_from_proto",
     "experiment_to_proto",

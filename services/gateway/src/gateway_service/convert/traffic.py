@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import TypeAlias
 
+from gateway_service.domain.traffic.episodes import Episode
 from gateway_service.domain.traffic.exchange import Accepted, Choice, Exchange, Selection
 from gateway_service.domain.traffic.feedback import FeedbackRequest, Score, Source
 from gateway_service.domain.traffic.lessons import Lesson, Pair
@@ -12,9 +13,10 @@ from ratchet.gateway.v1 import gateway_pb2, traffic_pb2
 from ratchet_kit import refs
 from ratchet_kit.errors import invalid
 from ratchet_kit.pages import Page
-from ratchet_kit.times import timestamp_from_proto, timestamp_to_proto
+from ratchet_kit.times import duration_to_proto, timestamp_from_proto, timestamp_to_proto
 from ratchet_policies import convert as policies
 from ratchet_problems import Message
+from ratchet_sessions import record
 
 ListRequest: TypeAlias = (
     traffic_pb2.ListExchangesRequest | traffic_pb2.ListPreferencePairsRequest | traffic_pb2.ListAcceptedProblemsRequest
@@ -63,6 +65,7 @@ def selection_from_proto(message: ListRequest) -> Selection:
         key_id=message.key_id,
         start_time=timestamp_from_proto(message.start_time) if message.HasField("start_time") else None,
         end_time=timestamp_from_proto(message.end_time) if message.HasField("end_time") else None,
+        session=message.session if isinstance(message, traffic_pb2.ListExchangesRequest) else "",
     )
 
 
@@ -72,6 +75,17 @@ def unit_from_proto(message: traffic_pb2.ForgetTrafficRequest) -> tuple[Unit, st
     if kind is None:
         raise invalid("unit", "must be a user, a session or a key_id")
     return UNITS[kind], getattr(message, kind)
+
+
+def episode_to_proto(episode: Episode) -> traffic_pb2.GetTrafficEpisodeResponse:
+    reply = traffic_pb2.GetTrafficEpisodeResponse()
+    reply.session.update(record.to_json(episode.session))
+    for exchange in episode.exchanges:
+        message = exchange_to_proto(exchange)
+        message.ClearField("prompt")
+        message.ClearField("answers")
+        reply.exchanges.append(message)
+    return reply
 
 
 def exchange_to_proto(exchange: Exchange) -> traffic_pb2.Exchange:
@@ -101,6 +115,8 @@ def exchange_to_proto(exchange: Exchange) -> traffic_pb2.Exchange:
             gateway_pb2.BetterAnswer(index=choice.index, over_id=choice.over_id, over_index=choice.over_index)
             for choice in exchange.choices
         ],
+        latency=duration_to_proto(exchange.latency),
+        finish_reasons=map(policies.finish_reason_to_proto, exchange.material.finish_reasons),
     )
 
 

@@ -23,6 +23,8 @@ _sym_db = _symbol_database.Default()
 
 
 from google.api import annotations_pb2 as google_dot_api_dot_annotations__pb2
+from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
+from google.protobuf import struct_pb2 as google_dot_protobuf_dot_struct__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from ratchet.common.v1 import chat_pb2 as ratchet_dot_common_dot_v1_dot_chat__pb2
 from ratchet.common.v1 import generation_pb2 as ratchet_dot_common_dot_v1_dot_generation__pb2
@@ -31,7 +33,7 @@ from ratchet.common.v1 import problem_pb2 as ratchet_dot_common_dot_v1_dot_probl
 from ratchet.gateway.v1 import gateway_pb2 as ratchet_dot_gateway_dot_v1_dot_gateway__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n ratchet/gateway/v1/traffic.proto\x12\x12ratchet.gateway.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cratchet/common/v1/chat.proto\x1a\"ratchet/common/v1/generation.proto\x1a\x1dratchet/common/v1/model.proto\x1a\x1fratchet/common/v1/problem.proto\x1a ratchet/gateway/v1/gateway.proto\"\xc7\x05\n\x08\x45xchange\x12\n\n\x02id\x18\x01 \x01(\t\x12.\n\nstart_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\x07version\x18\x03 \x01(\x0b\x32\x1d.ratchet.common.v1.VersionRef\x12\x11\n\tpolicy_id\x18\x04 \x01(\t\x12-\n\x03\x61rm\x18\x05 \x01(\x0e\x32 .ratchet.gateway.v1.Exchange.Arm\x12\x12\n\nrelease_id\x18\x06 \x01(\t\x12\x15\n\rexperiment_id\x18\x07 \x01(\t\x12\x0f\n\x07variant\x18\x08 \x01(\t\x12\x0e\n\x06key_id\x18\t \x01(\t\x12\x0c\n\x04user\x18\n \x01(\t\x12\x0f\n\x07session\x18\x0b \x01(\t\x12)\n\x06prompt\x18\x0c \x01(\x0b\x32\x19.ratchet.common.v1.Prompt\x12/\n\x07\x61nswers\x18\r \x03(\x0b\x32\x1e.ratchet.common.v1.ChatMessage\x12\x15\n\rprompt_tokens\x18\x0e \x01(\x05\x12\x19\n\x11\x63ompletion_tokens\x18\x0f \x01(\x05\x12\x12\n\x05score\x18\x10 \x01(\x01H\x00\x88\x01\x01\x12.\n\x07problem\x18\x11 \x01(\x0b\x32\x1d.ratchet.common.v1.ProblemRef\x12\x32\n\x08\x61\x63\x63\x65pted\x18\x12 \x01(\x0b\x32 .ratchet.gateway.v1.AcceptedText\x12\x31\n\x07\x63hoices\x18\x13 \x03(\x0b\x32 .ratchet.gateway.v1.BetterAnswer\"_\n\x03\x41rm\x12\x13\n\x0f\x41RM_UNSPECIFIED\x10\x00\x12\x0c\n\x08\x41RM_NONE\x10\x01\x12\x10\n\x0c\x41RM_BASELINE\x10\x02\x12\x11\n\rARM_CANDIDATE\x10\x03\x12\x10\n\x0c\x41RM_FALLBACK\x10\x04\x42\x08\n\x06_score\"\xd8\x01\n\x08\x43hatPair\x12\x32\n\x06prompt\x18\x01 \x03(\x0b\x32\".ratchet.gateway.v1.TrafficMessage\x12\x32\n\x06\x63hosen\x18\x02 \x03(\x0b\x32\".ratchet.gateway.v1.TrafficMessage\x12\x34\n\x08rejected\x18\x03 \x03(\x0b\x32\".ratchet.gateway.v1.TrafficMessage\x12.\n\x06origin\x18\x04 \x01(\x0b\x32\x1e.ratchet.gateway.v1.PairOrigin\"l\n\x08TextPair\x12\x0e\n\x06prompt\x18\x01 \x01(\t\x12\x0e\n\x06\x63hosen\x18\x02 \x01(\t\x12\x10\n\x08rejected\x18\x03 \x01(\t\x12.\n\x06origin\x18\x04 \x01(\x0b\x32\x1e.ratchet.gateway.v1.PairOrigin\"o\n\nPairOrigin\x12\x11\n\texchanges\x18\x01 \x03(\t\x12\r\n\x05units\x18\x02 \x03(\t\x12.\n\nstart_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07senders\x18\x04 \x03(\t\"/\n\x0eTrafficMessage\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t\"\x8a\x01\n\x0eTrafficProblem\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06prompt\x18\x02 \x01(\t\x12\x12\n\nreferences\x18\x03 \x03(\t\x12\x0e\n\x06source\x18\x04 \x01(\t\x12\x38\n\x0c\x63onversation\x18\x05 \x03(\x0b\x32\".ratchet.gateway.v1.TrafficMessage\"\xba\x01\n\x14ListExchangesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\r\n\x05model\x18\x03 \x01(\t\x12\x0e\n\x06key_id\x18\x04 \x01(\t\x12.\n\nstart_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"a\n\x15ListExchangesResponse\x12/\n\texchanges\x18\x01 \x03(\x0b\x32\x1c.ratchet.gateway.v1.Exchange\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xc0\x01\n\x1aListPreferencePairsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\r\n\x05model\x18\x03 \x01(\t\x12\x0e\n\x06key_id\x18\x04 \x01(\t\x12.\n\nstart_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\x95\x01\n\x1bListPreferencePairsResponse\x12+\n\x05pairs\x18\x01 \x03(\x0b\x32\x1c.ratchet.gateway.v1.ChatPair\x12\x30\n\ntext_pairs\x18\x02 \x03(\x0b\x32\x1c.ratchet.gateway.v1.TextPair\x12\x17\n\x0fnext_page_token\x18\x03 \x01(\t\"\xc1\x01\n\x1bListAcceptedProblemsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\r\n\x05model\x18\x03 \x01(\t\x12\x0e\n\x06key_id\x18\x04 \x01(\t\x12.\n\nstart_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"m\n\x1cListAcceptedProblemsResponse\x12\x34\n\x08problems\x18\x01 \x03(\x0b\x32\".ratchet.gateway.v1.TrafficProblem\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"S\n\x14\x46orgetTrafficRequest\x12\x0e\n\x04user\x18\x01 \x01(\tH\x00\x12\x11\n\x07session\x18\x02 \x01(\tH\x00\x12\x10\n\x06key_id\x18\x03 \x01(\tH\x00\x42\x06\n\x04unit\"(\n\x15\x46orgetTrafficResponse\x12\x0f\n\x07removed\x18\x01 \x01(\x05\x32\xcf\x04\n\x0eTrafficService\x12}\n\rListExchanges\x12(.ratchet.gateway.v1.ListExchangesRequest\x1a).ratchet.gateway.v1.ListExchangesResponse\"\x17\x82\xd3\xe4\x93\x02\x11\x12\x0f/api/v1/traffic\x12\x95\x01\n\x13ListPreferencePairs\x12..ratchet.gateway.v1.ListPreferencePairsRequest\x1a/.ratchet.gateway.v1.ListPreferencePairsResponse\"\x1d\x82\xd3\xe4\x93\x02\x17\x12\x15/api/v1/traffic/pairs\x12\x9b\x01\n\x14ListAcceptedProblems\x12/.ratchet.gateway.v1.ListAcceptedProblemsRequest\x1a\x30.ratchet.gateway.v1.ListAcceptedProblemsResponse\" \x82\xd3\xe4\x93\x02\x1a\x12\x18/api/v1/traffic/problems\x12\x87\x01\n\rForgetTraffic\x12(.ratchet.gateway.v1.ForgetTrafficRequest\x1a).ratchet.gateway.v1.ForgetTrafficResponse\"!\x82\xd3\xe4\x93\x02\x1b\"\x16/api/v1/traffic/forget:\x01*b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n ratchet/gateway/v1/traffic.proto\x12\x12ratchet.gateway.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cratchet/common/v1/chat.proto\x1a\"ratchet/common/v1/generation.proto\x1a\x1dratchet/common/v1/model.proto\x1a\x1fratchet/common/v1/problem.proto\x1a ratchet/gateway/v1/gateway.proto\"\xac\x06\n\x08\x45xchange\x12\n\n\x02id\x18\x01 \x01(\t\x12.\n\nstart_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\x07version\x18\x03 \x01(\x0b\x32\x1d.ratchet.common.v1.VersionRef\x12\x11\n\tpolicy_id\x18\x04 \x01(\t\x12-\n\x03\x61rm\x18\x05 \x01(\x0e\x32 .ratchet.gateway.v1.Exchange.Arm\x12\x12\n\nrelease_id\x18\x06 \x01(\t\x12\x15\n\rexperiment_id\x18\x07 \x01(\t\x12\x0f\n\x07variant\x18\x08 \x01(\t\x12\x0e\n\x06key_id\x18\t \x01(\t\x12\x0c\n\x04user\x18\n \x01(\t\x12\x0f\n\x07session\x18\x0b \x01(\t\x12)\n\x06prompt\x18\x0c \x01(\x0b\x32\x19.ratchet.common.v1.Prompt\x12/\n\x07\x61nswers\x18\r \x03(\x0b\x32\x1e.ratchet.common.v1.ChatMessage\x12\x15\n\rprompt_tokens\x18\x0e \x01(\x05\x12\x19\n\x11\x63ompletion_tokens\x18\x0f \x01(\x05\x12\x12\n\x05score\x18\x10 \x01(\x01H\x00\x88\x01\x01\x12.\n\x07problem\x18\x11 \x01(\x0b\x32\x1d.ratchet.common.v1.ProblemRef\x12\x32\n\x08\x61\x63\x63\x65pted\x18\x12 \x01(\x0b\x32 .ratchet.gateway.v1.AcceptedText\x12\x31\n\x07\x63hoices\x18\x13 \x03(\x0b\x32 .ratchet.gateway.v1.BetterAnswer\x12*\n\x07latency\x18\x14 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x37\n\x0e\x66inish_reasons\x18\x15 \x03(\x0e\x32\x1f.ratchet.common.v1.FinishReason\"_\n\x03\x41rm\x12\x13\n\x0f\x41RM_UNSPECIFIED\x10\x00\x12\x0c\n\x08\x41RM_NONE\x10\x01\x12\x10\n\x0c\x41RM_BASELINE\x10\x02\x12\x11\n\rARM_CANDIDATE\x10\x03\x12\x10\n\x0c\x41RM_FALLBACK\x10\x04\x42\x08\n\x06_score\"\xd8\x01\n\x08\x43hatPair\x12\x32\n\x06prompt\x18\x01 \x03(\x0b\x32\".ratchet.gateway.v1.TrafficMessage\x12\x32\n\x06\x63hosen\x18\x02 \x03(\x0b\x32\".ratchet.gateway.v1.TrafficMessage\x12\x34\n\x08rejected\x18\x03 \x03(\x0b\x32\".ratchet.gateway.v1.TrafficMessage\x12.\n\x06origin\x18\x04 \x01(\x0b\x32\x1e.ratchet.gateway.v1.PairOrigin\"l\n\x08TextPair\x12\x0e\n\x06prompt\x18\x01 \x01(\t\x12\x0e\n\x06\x63hosen\x18\x02 \x01(\t\x12\x10\n\x08rejected\x18\x03 \x01(\t\x12.\n\x06origin\x18\x04 \x01(\x0b\x32\x1e.ratchet.gateway.v1.PairOrigin\"o\n\nPairOrigin\x12\x11\n\texchanges\x18\x01 \x03(\t\x12\r\n\x05units\x18\x02 \x03(\t\x12.\n\nstart_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07senders\x18\x04 \x03(\t\"/\n\x0eTrafficMessage\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t\"\x8a\x01\n\x0eTrafficProblem\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06prompt\x18\x02 \x01(\t\x12\x12\n\nreferences\x18\x03 \x03(\t\x12\x0e\n\x06source\x18\x04 \x01(\t\x12\x38\n\x0c\x63onversation\x18\x05 \x03(\x0b\x32\".ratchet.gateway.v1.TrafficMessage\"\xcb\x01\n\x14ListExchangesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\r\n\x05model\x18\x03 \x01(\t\x12\x0e\n\x06key_id\x18\x04 \x01(\t\x12.\n\nstart_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07session\x18\x07 \x01(\t\"a\n\x15ListExchangesResponse\x12/\n\texchanges\x18\x01 \x03(\x0b\x32\x1c.ratchet.gateway.v1.Exchange\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"1\n\x18GetTrafficEpisodeRequest\x12\x15\n\rcompletion_id\x18\x01 \x01(\t\"v\n\x19GetTrafficEpisodeResponse\x12(\n\x07session\x18\x01 \x01(\x0b\x32\x17.google.protobuf.Struct\x12/\n\texchanges\x18\x02 \x03(\x0b\x32\x1c.ratchet.gateway.v1.Exchange\"\xc0\x01\n\x1aListPreferencePairsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\r\n\x05model\x18\x03 \x01(\t\x12\x0e\n\x06key_id\x18\x04 \x01(\t\x12.\n\nstart_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\x95\x01\n\x1bListPreferencePairsResponse\x12+\n\x05pairs\x18\x01 \x03(\x0b\x32\x1c.ratchet.gateway.v1.ChatPair\x12\x30\n\ntext_pairs\x18\x02 \x03(\x0b\x32\x1c.ratchet.gateway.v1.TextPair\x12\x17\n\x0fnext_page_token\x18\x03 \x01(\t\"\xc1\x01\n\x1bListAcceptedProblemsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\r\n\x05model\x18\x03 \x01(\t\x12\x0e\n\x06key_id\x18\x04 \x01(\t\x12.\n\nstart_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"m\n\x1cListAcceptedProblemsResponse\x12\x34\n\x08problems\x18\x01 \x03(\x0b\x32\".ratchet.gateway.v1.TrafficProblem\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"S\n\x14\x46orgetTrafficRequest\x12\x0e\n\x04user\x18\x01 \x01(\tH\x00\x12\x11\n\x07session\x18\x02 \x01(\tH\x00\x12\x10\n\x06key_id\x18\x03 \x01(\tH\x00\x42\x06\n\x04unit\"(\n\x15\x46orgetTrafficResponse\x12\x0f\n\x07removed\x18\x01 \x01(\x05\x32\xf3\x05\n\x0eTrafficService\x12}\n\rListExchanges\x12(.ratchet.gateway.v1.ListExchangesRequest\x1a).ratchet.gateway.v1.ListExchangesResponse\"\x17\x82\xd3\xe4\x93\x02\x11\x12\x0f/api/v1/traffic\x12\xa1\x01\n\x11GetTrafficEpisode\x12,.ratchet.gateway.v1.GetTrafficEpisodeRequest\x1a-.ratchet.gateway.v1.GetTrafficEpisodeResponse\"/\x82\xd3\xe4\x93\x02)\x12\'/api/v1/traffic/{completion_id}/episode\x12\x95\x01\n\x13ListPreferencePairs\x12..ratchet.gateway.v1.ListPreferencePairsRequest\x1a/.ratchet.gateway.v1.ListPreferencePairsResponse\"\x1d\x82\xd3\xe4\x93\x02\x17\x12\x15/api/v1/traffic/pairs\x12\x9b\x01\n\x14ListAcceptedProblems\x12/.ratchet.gateway.v1.ListAcceptedProblemsRequest\x1a\x30.ratchet.gateway.v1.ListAcceptedProblemsResponse\" \x82\xd3\xe4\x93\x02\x1a\x12\x18/api/v1/traffic/problems\x12\x87\x01\n\rForgetTraffic\x12(.ratchet.gateway.v1.ForgetTrafficRequest\x1a).ratchet.gateway.v1.ForgetTrafficResponse\"!\x82\xd3\xe4\x93\x02\x1b\"\x16/api/v1/traffic/forget:\x01*b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -40,42 +42,48 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_TRAFFICSERVICE'].methods_by_name['ListExchanges']._loaded_options = None
   _globals['_TRAFFICSERVICE'].methods_by_name['ListExchanges']._serialized_options = b'\202\323\344\223\002\021\022\017/api/v1/traffic'
+  _globals['_TRAFFICSERVICE'].methods_by_name['GetTrafficEpisode']._loaded_options = None
+  _globals['_TRAFFICSERVICE'].methods_by_name['GetTrafficEpisode']._serialized_options = b'\202\323\344\223\002)\022\'/api/v1/traffic/{completion_id}/episode'
   _globals['_TRAFFICSERVICE'].methods_by_name['ListPreferencePairs']._loaded_options = None
   _globals['_TRAFFICSERVICE'].methods_by_name['ListPreferencePairs']._serialized_options = b'\202\323\344\223\002\027\022\025/api/v1/traffic/pairs'
   _globals['_TRAFFICSERVICE'].methods_by_name['ListAcceptedProblems']._loaded_options = None
   _globals['_TRAFFICSERVICE'].methods_by_name['ListAcceptedProblems']._serialized_options = b'\202\323\344\223\002\032\022\030/api/v1/traffic/problems'
   _globals['_TRAFFICSERVICE'].methods_by_name['ForgetTraffic']._loaded_options = None
   _globals['_TRAFFICSERVICE'].methods_by_name['ForgetTraffic']._serialized_options = b'\202\323\344\223\002\033\"\026/api/v1/traffic/forget:\001*'
-  _globals['_EXCHANGE']._serialized_start=284
-  _globals['_EXCHANGE']._serialized_end=995
-  _globals['_EXCHANGE_ARM']._serialized_start=890
-  _globals['_EXCHANGE_ARM']._serialized_end=985
-  _globals['_CHATPAIR']._serialized_start=998
-  _globals['_CHATPAIR']._serialized_end=1214
-  _globals['_TEXTPAIR']._serialized_start=1216
-  _globals['_TEXTPAIR']._serialized_end=1324
-  _globals['_PAIRORIGIN']._serialized_start=1326
-  _globals['_PAIRORIGIN']._serialized_end=1437
-  _globals['_TRAFFICMESSAGE']._serialized_start=1439
-  _globals['_TRAFFICMESSAGE']._serialized_end=1486
-  _globals['_TRAFFICPROBLEM']._serialized_start=1489
-  _globals['_TRAFFICPROBLEM']._serialized_end=1627
-  _globals['_LISTEXCHANGESREQUEST']._serialized_start=1630
-  _globals['_LISTEXCHANGESREQUEST']._serialized_end=1816
-  _globals['_LISTEXCHANGESRESPONSE']._serialized_start=1818
-  _globals['_LISTEXCHANGESRESPONSE']._serialized_end=1915
-  _globals['_LISTPREFERENCEPAIRSREQUEST']._serialized_start=1918
-  _globals['_LISTPREFERENCEPAIRSREQUEST']._serialized_end=2110
-  _globals['_LISTPREFERENCEPAIRSRESPONSE']._serialized_start=2113
-  _globals['_LISTPREFERENCEPAIRSRESPONSE']._serialized_end=2262
-  _globals['_LISTACCEPTEDPROBLEMSREQUEST']._serialized_start=2265
-  _globals['_LISTACCEPTEDPROBLEMSREQUEST']._serialized_end=2458
-  _globals['_LISTACCEPTEDPROBLEMSRESPONSE']._serialized_start=2460
-  _globals['_LISTACCEPTEDPROBLEMSRESPONSE']._serialized_end=2569
-  _globals['_FORGETTRAFFICREQUEST']._serialized_start=2571
-  _globals['_FORGETTRAFFICREQUEST']._serialized_end=2654
-  _globals['_FORGETTRAFFICRESPONSE']._serialized_start=2656
-  _globals['_FORGETTRAFFICRESPONSE']._serialized_end=2696
-  _globals['_TRAFFICSERVICE']._serialized_start=2699
-  _globals['_TRAFFICSERVICE']._serialized_end=3290
+  _globals['_EXCHANGE']._serialized_start=346
+  _globals['_EXCHANGE']._serialized_end=1158
+  _globals['_EXCHANGE_ARM']._serialized_start=1053
+  _globals['_EXCHANGE_ARM']._serialized_end=1148
+  _globals['_CHATPAIR']._serialized_start=1161
+  _globals['_CHATPAIR']._serialized_end=1377
+  _globals['_TEXTPAIR']._serialized_start=1379
+  _globals['_TEXTPAIR']._serialized_end=1487
+  _globals['_PAIRORIGIN']._serialized_start=1489
+  _globals['_PAIRORIGIN']._serialized_end=1600
+  _globals['_TRAFFICMESSAGE']._serialized_start=1602
+  _globals['_TRAFFICMESSAGE']._serialized_end=1649
+  _globals['_TRAFFICPROBLEM']._serialized_start=1652
+  _globals['_TRAFFICPROBLEM']._serialized_end=1790
+  _globals['_LISTEXCHANGESREQUEST']._serialized_start=1793
+  _globals['_LISTEXCHANGESREQUEST']._serialized_end=1996
+  _globals['_LISTEXCHANGESRESPONSE']._serialized_start=1998
+  _globals['_LISTEXCHANGESRESPONSE']._serialized_end=2095
+  _globals['_GETTRAFFICEPISODEREQUEST']._serialized_start=2097
+  _globals['_GETTRAFFICEPISODEREQUEST']._serialized_end=2146
+  _globals['_GETTRAFFICEPISODERESPONSE']._serialized_start=2148
+  _globals['_GETTRAFFICEPISODERESPONSE']._serialized_end=2266
+  _globals['_LISTPREFERENCEPAIRSREQUEST']._serialized_start=2269
+  _globals['_LISTPREFERENCEPAIRSREQUEST']._serialized_end=2461
+  _globals['_LISTPREFERENCEPAIRSRESPONSE']._serialized_start=2464
+  _globals['_LISTPREFERENCEPAIRSRESPONSE']._serialized_end=2613
+  _globals['_LISTACCEPTEDPROBLEMSREQUEST']._serialized_start=2616
+  _globals['_LISTACCEPTEDPROBLEMSREQUEST']._serialized_end=2809
+  _globals['_LISTACCEPTEDPROBLEMSRESPONSE']._serialized_start=2811
+  _globals['_LISTACCEPTEDPROBLEMSRESPONSE']._serialized_end=2920
+  _globals['_FORGETTRAFFICREQUEST']._serialized_start=2922
+  _globals['_FORGETTRAFFICREQUEST']._serialized_end=3005
+  _globals['_FORGETTRAFFICRESPONSE']._serialized_start=3007
+  _globals['_FORGETTRAFFICRESPONSE']._serialized_end=3047
+  _globals['_TRAFFICSERVICE']._serialized_start=3050
+  _globals['_TRAFFICSERVICE']._serialized_end=3805
 # @@protoc_insertion_point(module_scope)

@@ -5,7 +5,9 @@ isort:skip_file
 
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
+from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
+from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
@@ -75,6 +77,8 @@ class Exchange(_message.Message):
     PROBLEM_FIELD_NUMBER: _builtins.int
     ACCEPTED_FIELD_NUMBER: _builtins.int
     CHOICES_FIELD_NUMBER: _builtins.int
+    LATENCY_FIELD_NUMBER: _builtins.int
+    FINISH_REASONS_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """Id of the completion."""
     policy_id: _builtins.str
@@ -110,6 +114,14 @@ class Exchange(_message.Message):
     def accepted(self) -> _gateway_pb2.AcceptedText: ...
     @_builtins.property
     def choices(self) -> _containers.RepeatedCompositeFieldContainer[_gateway_pb2.BetterAnswer]: ...
+    @_builtins.property
+    def latency(self) -> _duration_pb2.Duration:
+        """From the request to the last token."""
+
+    @_builtins.property
+    def finish_reasons(self) -> _containers.RepeatedScalarFieldContainer[_generation_pb2.FinishReason.ValueType]:
+        """End of each answer. Empty for what was kept by an earlier version of the gateway."""
+
     def __init__(
         self,
         *,
@@ -132,10 +144,12 @@ class Exchange(_message.Message):
         problem: _problem_pb2.ProblemRef | None = ...,
         accepted: _gateway_pb2.AcceptedText | None = ...,
         choices: _abc.Iterable[_gateway_pb2.BetterAnswer] | None = ...,
+        latency: _duration_pb2.Duration | None = ...,
+        finish_reasons: _abc.Iterable[_generation_pb2.FinishReason.ValueType] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_score", b"_score", "accepted", b"accepted", "problem", b"problem", "prompt", b"prompt", "score", b"score", "start_time", b"start_time", "version", b"version"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_score", b"_score", "accepted", b"accepted", "latency", b"latency", "problem", b"problem", "prompt", b"prompt", "score", b"score", "start_time", b"start_time", "version", b"version"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_score", b"_score", "accepted", b"accepted", "answers", b"answers", "arm", b"arm", "choices", b"choices", "completion_tokens", b"completion_tokens", "experiment_id", b"experiment_id", "id", b"id", "key_id", b"key_id", "policy_id", b"policy_id", "problem", b"problem", "prompt", b"prompt", "prompt_tokens", b"prompt_tokens", "release_id", b"release_id", "score", b"score", "session", b"session", "start_time", b"start_time", "user", b"user", "variant", b"variant", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_score", b"_score", "accepted", b"accepted", "answers", b"answers", "arm", b"arm", "choices", b"choices", "completion_tokens", b"completion_tokens", "experiment_id", b"experiment_id", "finish_reasons", b"finish_reasons", "id", b"id", "key_id", b"key_id", "latency", b"latency", "policy_id", b"policy_id", "problem", b"problem", "prompt", b"prompt", "prompt_tokens", b"prompt_tokens", "release_id", b"release_id", "score", b"score", "session", b"session", "start_time", b"start_time", "user", b"user", "variant", b"variant", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__score: _TypeAlias = _typing.Literal["score"]  # noqa: Y015
     _WhichOneofArgType__score: _TypeAlias = _typing.Literal["_score", b"_score"]  # noqa: Y015
@@ -318,11 +332,14 @@ class ListExchangesRequest(_message.Message):
     KEY_ID_FIELD_NUMBER: _builtins.int
     START_TIME_FIELD_NUMBER: _builtins.int
     END_TIME_FIELD_NUMBER: _builtins.int
+    SESSION_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
     page_token: _builtins.str
     model: _builtins.str
     """Each of these narrows the list; empty means all."""
     key_id: _builtins.str
+    session: _builtins.str
+    """Session as the requests named it."""
     @_builtins.property
     def start_time(self) -> _timestamp_pb2.Timestamp:
         """Start (inclusive) and end (exclusive) of the time."""
@@ -338,10 +355,11 @@ class ListExchangesRequest(_message.Message):
         key_id: _builtins.str = ...,
         start_time: _timestamp_pb2.Timestamp | None = ...,
         end_time: _timestamp_pb2.Timestamp | None = ...,
+        session: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["end_time", b"end_time", "start_time", b"start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["end_time", b"end_time", "key_id", b"key_id", "model", b"model", "page_size", b"page_size", "page_token", b"page_token", "start_time", b"start_time"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["end_time", b"end_time", "key_id", b"key_id", "model", b"model", "page_size", b"page_size", "page_token", b"page_token", "session", b"session", "start_time", b"start_time"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -369,6 +387,53 @@ class ListExchangesResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListExchangesResponse: _TypeAlias = ListExchangesResponse  # noqa: Y015
+
+@_typing.final
+class GetTrafficEpisodeRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COMPLETION_ID_FIELD_NUMBER: _builtins.int
+    completion_id: _builtins.str
+    def __init__(
+        self,
+        *,
+        completion_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["completion_id", b"completion_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetTrafficEpisodeRequest: _TypeAlias = GetTrafficEpisodeRequest  # noqa: Y015
+
+@_typing.final
+class GetTrafficEpisodeResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSION_FIELD_NUMBER: _builtins.int
+    EXCHANGES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def session(self) -> _struct_pb2.Struct:
+        """Everything that was said, in the form of docs/sessions.md, without tokens. A role is the name of a model."""
+
+    @_builtins.property
+    def exchanges(self) -> _containers.RepeatedCompositeFieldContainer[Global___Exchange]:
+        """For each call of the session the exchange that it is of, without prompt and answers."""
+
+    def __init__(
+        self,
+        *,
+        session: _struct_pb2.Struct | None = ...,
+        exchanges: _abc.Iterable[Global___Exchange] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["session", b"session"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["exchanges", b"exchanges", "session", b"session"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetTrafficEpisodeResponse: _TypeAlias = GetTrafficEpisodeResponse  # noqa: Y015
 
 @_typing.final
 class ListPreferencePairsRequest(_message.Message):

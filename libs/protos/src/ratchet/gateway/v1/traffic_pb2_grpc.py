@@ -42,6 +42,11 @@ class TrafficServiceStub(object):
                 request_serializer=ratchet_dot_gateway_dot_v1_dot_traffic__pb2.ListExchangesRequest.SerializeToString,
                 response_deserializer=ratchet_dot_gateway_dot_v1_dot_traffic__pb2.ListExchangesResponse.FromString,
                 _registered_method=True)
+        self.GetTrafficEpisode = channel.unary_unary(
+                '/ratchet.gateway.v1.TrafficService/GetTrafficEpisode',
+                request_serializer=ratchet_dot_gateway_dot_v1_dot_traffic__pb2.GetTrafficEpisodeRequest.SerializeToString,
+                response_deserializer=ratchet_dot_gateway_dot_v1_dot_traffic__pb2.GetTrafficEpisodeResponse.FromString,
+                _registered_method=True)
         self.ListPreferencePairs = channel.unary_unary(
                 '/ratchet.gateway.v1.TrafficService/ListPreferencePairs',
                 request_serializer=ratchet_dot_gateway_dot_v1_dot_traffic__pb2.ListPreferencePairsRequest.SerializeToString,
@@ -67,6 +72,14 @@ class TrafficServiceServicer(object):
 
     def ListExchanges(self, request, context):
         """Kept exchanges, newest first. INVALID_ARGUMENT.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetTrafficEpisode(self, request, context):
+        """The episode that an exchange is of: the kept exchanges of its session, or without one those of the same key and user
+        that it goes on from, and that go on from it. Up to 200 before it and 200 after it. NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -105,6 +118,11 @@ def add_TrafficServiceServicer_to_server(servicer, server):
                     servicer.ListExchanges,
                     request_deserializer=ratchet_dot_gateway_dot_v1_dot_traffic__pb2.ListExchangesRequest.FromString,
                     response_serializer=ratchet_dot_gateway_dot_v1_dot_traffic__pb2.ListExchangesResponse.SerializeToString,
+            ),
+            'GetTrafficEpisode': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetTrafficEpisode,
+                    request_deserializer=ratchet_dot_gateway_dot_v1_dot_traffic__pb2.GetTrafficEpisodeRequest.FromString,
+                    response_serializer=ratchet_dot_gateway_dot_v1_dot_traffic__pb2.GetTrafficEpisodeResponse.SerializeToString,
             ),
             'ListPreferencePairs': grpc.unary_unary_rpc_method_handler(
                     servicer.ListPreferencePairs,
@@ -152,6 +170,33 @@ class TrafficService(object):
             '/ratchet.gateway.v1.TrafficService/ListExchanges',
             ratchet_dot_gateway_dot_v1_dot_traffic__pb2.ListExchangesRequest.SerializeToString,
             ratchet_dot_gateway_dot_v1_dot_traffic__pb2.ListExchangesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetTrafficEpisode(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ratchet.gateway.v1.TrafficService/GetTrafficEpisode',
+            ratchet_dot_gateway_dot_v1_dot_traffic__pb2.GetTrafficEpisodeRequest.SerializeToString,
+            ratchet_dot_gateway_dot_v1_dot_traffic__pb2.GetTrafficEpisodeResponse.FromString,
             options,
             channel_credentials,
             insecure,

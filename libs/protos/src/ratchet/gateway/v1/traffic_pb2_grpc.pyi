@@ -38,6 +38,10 @@ class TrafficServiceStub:
     def __new__(cls, channel: _aio.Channel) -> TrafficServiceAsyncStub: ...
     ListExchanges: _grpc.UnaryUnaryMultiCallable[_traffic_pb2.ListExchangesRequest, _traffic_pb2.ListExchangesResponse]
     """Kept exchanges, newest first. INVALID_ARGUMENT."""
+    GetTrafficEpisode: _grpc.UnaryUnaryMultiCallable[_traffic_pb2.GetTrafficEpisodeRequest, _traffic_pb2.GetTrafficEpisodeResponse]
+    """The episode that an exchange is of: the kept exchanges of its session, or without one those of the same key and user
+    that it goes on from, and that go on from it. Up to 200 before it and 200 after it. NOT_FOUND.
+    """
     ListPreferencePairs: _grpc.UnaryUnaryMultiCallable[_traffic_pb2.ListPreferencePairsRequest, _traffic_pb2.ListPreferencePairsResponse]
     """Pairs of answers to one prompt of which people found one better: each choice, and each accepted text that differs
     from its answer. Rows of a preference data set of TRL (for DPO), the newest completions first. Conversations with
@@ -63,6 +67,10 @@ class TrafficServiceAsyncStub(TrafficServiceStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     ListExchanges: _aio.UnaryUnaryMultiCallable[_traffic_pb2.ListExchangesRequest, _traffic_pb2.ListExchangesResponse]  # type: ignore[assignment]
     """Kept exchanges, newest first. INVALID_ARGUMENT."""
+    GetTrafficEpisode: _aio.UnaryUnaryMultiCallable[_traffic_pb2.GetTrafficEpisodeRequest, _traffic_pb2.GetTrafficEpisodeResponse]  # type: ignore[assignment]
+    """The episode that an exchange is of: the kept exchanges of its session, or without one those of the same key and user
+    that it goes on from, and that go on from it. Up to 200 before it and 200 after it. NOT_FOUND.
+    """
     ListPreferencePairs: _aio.UnaryUnaryMultiCallable[_traffic_pb2.ListPreferencePairsRequest, _traffic_pb2.ListPreferencePairsResponse]  # type: ignore[assignment]
     """Pairs of answers to one prompt of which people found one better: each choice, and each accepted text that differs
     from its answer. Rows of a preference data set of TRL (for DPO), the newest completions first. Conversations with
@@ -91,6 +99,16 @@ class TrafficServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_traffic_pb2.ListExchangesResponse, _abc.Awaitable[_traffic_pb2.ListExchangesResponse]]:
         """Kept exchanges, newest first. INVALID_ARGUMENT."""
+
+    @_abc_1.abstractmethod
+    def GetTrafficEpisode(
+        self,
+        request: _traffic_pb2.GetTrafficEpisodeRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_traffic_pb2.GetTrafficEpisodeResponse, _abc.Awaitable[_traffic_pb2.GetTrafficEpisodeResponse]]:
+        """The episode that an exchange is of: the kept exchanges of its session, or without one those of the same key and user
+        that it goes on from, and that go on from it. Up to 200 before it and 200 after it. NOT_FOUND.
+        """
 
     @_abc_1.abstractmethod
     def ListPreferencePairs(

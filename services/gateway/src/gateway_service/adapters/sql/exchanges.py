@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -47,6 +47,18 @@ class SqlExchangeStore:
         query = select(exchanges).where(exchanges.c.id.in_(completion_ids))
         return await self._database.readable(query, _exchange) if completion_ids else ()
 
+    async def beside(self, exchange: Exchange, limit: int) -> Sequence[Exchange]:
+        c, found = exchanges.c, list[Exchange]()
+        query = select(exchanges).where(c.session_unit == exchange.session)
+        if not exchange.session:
+            query = query.where(c.key_id == exchange.key_id, c.user_unit == exchange.user)
+        for part in (
+            query.where(c.id < exchange.id).order_by(c.id.desc()),
+            query.where(c.id > exchange.id).order_by(c.id),
+        ):
+            found += await self._database.readable(part, _exchange, limit)
+        return found
+
     async def page(self, selection: Selection, limit: int, after: str | None) -> Sequence[Exchange]:
         c = exchanges.c
         query = select(exchanges).order_by(c.id.desc())
@@ -58,6 +70,8 @@ class SqlExchangeStore:
             query = query.where(c.start_time >= selection.start_time)
         if selection.end_time:
             query = query.where(c.start_time < selection.end_time)
+        if selection.session:
+            query = query.where(c.session_unit == unit_id(Unit.SESSION, selection.session))
         if selection.accepted:
             query = query.where(c.is_accepted)
         if selection.compared:
@@ -216,6 +230,7 @@ def _row(exchange: Exchange) -> dict[str, Any]:
         version=exchange.version.number,
         user_unit=exchange.user,
         session_unit=exchange.session,
+        latency_s=exchange.latency.total_seconds(),
         material=_materials.dump_python(exchange.material, mode="json"),
         problem_set=exchange.problem.problem_set if exchange.problem else "",
         problem_id=exchange.problem.problem_id if exchange.problem else "",
@@ -241,6 +256,7 @@ def _exchange(row: Row[Any]) -> Exchange:
         material=_materials.validate_python(row.material),
         user=row.user_unit,
         session=row.session_unit,
+        latency=timedelta(seconds=row.latency_s),
         problem=ProblemRef(row.problem_set, row.problem_id) if row.problem_id else None,
         accepted=_accepted.validate_python(row.accepted),
         choices=_choices.validate_python(row.choices),

@@ -208,6 +208,7 @@ exchanges = Table(
     Column("session_unit", String(32), nullable=False, index=True),
     Column("prompt_tokens", Integer, nullable=False),
     Column("completion_tokens", Integer, nullable=False),
+    Column("latency_s", Float, nullable=False),
     # Redacted.
     Column("material", JSON, nullable=False),
     Column("score", Float, nullable=True),

@@ -1,9 +1,11 @@
-// An episode of a task folder: what was said step by step, how its command ended, the files that it changed, the verdict.
+// An episode: what was said step by step; of a task folder also how its command ended, the files that it changed, and the
+// verdict.
 
 import { get } from "../api.js";
 import { el, facts } from "../dom.js";
+import { seconds, short, span, word } from "../format.js";
 import { later } from "../live.js";
-import { to } from "./parts.js";
+import { to, versionLink } from "./parts.js";
 
 const code = (text) => text && el("pre", {}, el("code", {}, text));
 const step = (heading, ...texts) => [el("h4", {}, heading), texts.map(code)];
@@ -14,11 +16,29 @@ export const episode = (evaluation, { problem_id, benchmark, index }) =>
 
 export const trained = (run, { id }) => unfolding(() => get(to("runs", run, "samples", id), { record: true }));
 
-function unfolding(load) {
+export const produced = ({ id }) => unfolding(() => get(to("traffic", id, "episode")), conversation);
+
+function unfolding(load, draw = ({ record }) => drawn(record)) {
   const node = el("details", { class: "episode" }, el("summary", {}, "Episode, step by step"));
-  node.addEventListener("toggle", () => later(node, async () => drawn((await load()).record)), { once: true });
+  node.addEventListener("toggle", () => later(node, async () => draw(await load())), { once: true });
   return node;
 }
+
+const conversation = ({ session, exchanges }) =>
+  el(
+    "div",
+    {},
+    session.calls.map((call) => [called(call), el("p", { class: "note" }, answered(exchanges[call.index]))]),
+  );
+
+// Who gave an answer in which time, and what people said of it.
+export const answered = ({ version, arm, latency, score, accepted }) => [
+  versionLink(version),
+  arm === "ARM_NONE" ? "" : ` ${word(arm, "ARM_")}`,
+  Number(seconds(latency)) > 0 ? `, ${span(seconds(latency))}` : "",
+  score == null ? "" : `, score ${short(score)}`,
+  accepted ? `, used: ${accepted.text}` : "",
+];
 
 function drawn({ session, ended, changes, verdict, left_out }) {
   return el(

@@ -245,12 +245,13 @@ class _Attempt:
         self.calls: dict[int, tuple[ToolCall, ...]] = {}
         self.end_time: datetime | None = None
         """Of a stream's last piece."""
-        self._ended: set[int] = set()
+        self.reasons: dict[int, FinishReason] = {}
+        """By the index of a choice that has ended."""
 
     @property
     def is_whole(self) -> bool:
         """Of a stream: whether every choice has ended."""
-        return len(self._ended) == self.request.sampling.n
+        return len(self.reasons) == self.request.sampling.n
 
     def set(self, generation: Generation) -> None:
         self.policy_id = generation.policy_id
@@ -258,6 +259,7 @@ class _Attempt:
         self.completion_tokens = sum(len(completion.token_ids) for completion in generation.completions)
         self.texts = {completion.index: completion.text for completion in generation.completions}
         self.calls = {completion.index: completion.tool_calls for completion in generation.completions}
+        self.reasons = {completion.index: completion.finish_reason for completion in generation.completions}
 
     def add(self, delta: Delta) -> None:
         new = delta.completion
@@ -266,7 +268,7 @@ class _Attempt:
         self.completion_tokens += len(new.token_ids)
         self.texts[new.index] = self.texts.get(new.index, "") + new.text
         if new.finish_reason is not FinishReason.UNFINISHED:
-            self._ended.add(new.index)
+            self.reasons[new.index] = new.finish_reason
         if new.tool_calls:
             self.calls[new.index] = joined_calls(self.calls.get(new.index, ()), new.tool_calls)
 
@@ -300,4 +302,5 @@ class _Attempt:
 
     def _material(self) -> Material | None:
         answers = [Message("assistant", self.texts[i], self.calls.get(i, ())) for i in sorted(self.texts)]
-        return material_of(self.request.prompt, answers)
+        reasons = [self.reasons.get(i, FinishReason.UNFINISHED) for i in sorted(self.texts)]
+        return material_of(self.request.prompt, answers, reasons)

@@ -1,7 +1,7 @@
 """A prompt and its answers, kept by consent of the key that asked, with what people said of them."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from gateway_service.domain.traffic.material import Material
 from gateway_service.domain.traffic.record import Arm, CompletionRecord, ProblemRef
@@ -51,6 +51,8 @@ class Exchange:
     session: str = ""
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    latency: timedelta = timedelta(0)
+    """From the request to the last token; 0 for what an earlier version kept."""
     score: float | None = None
     problem: ProblemRef | None = None
     accepted: Accepted | None = None
@@ -76,6 +78,7 @@ class Exchange:
             session=record.session,
             prompt_tokens=record.prompt_tokens,
             completion_tokens=record.completion_tokens,
+            latency=record.latency,
         )
 
     @property
@@ -109,6 +112,8 @@ class Selection:
     """From this time on."""
     end_time: datetime | None = None
     """Before this time."""
+    session: str = ""
+    """As the requests named it."""
     accepted: bool = False
     """Only those with an accepted text."""
     compared: bool = False

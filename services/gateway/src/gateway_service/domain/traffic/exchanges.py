@@ -8,6 +8,7 @@ from functools import partial
 from gateway_service.domain.keys.caller import caller
 from gateway_service.domain.keys.ports import KeyStore
 from gateway_service.domain.traffic import lessons
+from gateway_service.domain.traffic.episodes import Episode, episode
 from gateway_service.domain.traffic.exchange import MAX_CHOICES, Accepted, Choice, Exchange, Selection
 from gateway_service.domain.traffic.lessons import Lesson, Pair
 from gateway_service.domain.traffic.metrics import Metrics
@@ -52,6 +53,10 @@ class Exchanges:
         fetch = partial(self._store.page, selection)
         found = await fetch_page(fetch, lambda one: one.id, str, min(page_size or MAX_PAGE, MAX_PAGE), page_token)
         return _cut(found)
+
+    async def episode(self, completion_id: str) -> Episode:
+        """Raises NotFound."""
+        return await episode(self._store, completion_id)
 
     async def pairs(self, selection: Selection, page_size: int, page_token: str) -> Page[Pair]:
         """Of a page of exchanges, at most MAX_COMPARED, that were compared. As `page`."""

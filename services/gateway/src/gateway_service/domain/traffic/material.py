@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from gateway_service.domain.traffic.left_out import LeftOut, left_out
-from ratchet_policies import ChatPrompt, Prompt, TextPrompt, TokenPrompt, Tool, Tools
+from ratchet_policies import ChatPrompt, FinishReason, Prompt, TextPrompt, TokenPrompt, Tool, Tools
 from ratchet_problems import Message, ToolCall
 
 MAX_MATERIAL = 128 * 1024
@@ -22,6 +22,8 @@ class Material:
     """Of an assistant, one for each choice."""
     characters: int = 0
     """Of all texts."""
+    finish_reasons: tuple[FinishReason, ...] = ()
+    """One for each answer; empty for what an earlier version kept."""
     is_redacted: bool = False
     """What is not is never written."""
 
@@ -37,15 +39,15 @@ class Material:
 
         prompt = _prompt(self.prompt, counted)
         answers = tuple(_message(answer, counted) for answer in self.answers)
-        return Material(prompt, answers, characters, self.is_redacted)
+        return Material(prompt, answers, characters, self.finish_reasons, self.is_redacted)
 
 
-def material_of(prompt: Prompt, answers: Sequence[Message]) -> Material | None:
+def material_of(prompt: Prompt, answers: Sequence[Message], reasons: Sequence[FinishReason] = ()) -> Material | None:
     """None, which is counted, for what is not kept."""
     if isinstance(prompt, TokenPrompt):
         left_out(LeftOut.TOKENS)
         return None
-    material = Material(prompt, tuple(answers)).changed(lambda text: text)
+    material = Material(prompt, tuple(answers), finish_reasons=tuple(reasons)).changed(lambda text: text)
     if material.characters > MAX_MATERIAL:
         left_out(LeftOut.TOO_LONG)
         return None

@@ -168,6 +168,11 @@ class ExchangeStore(Protocol):
         """Those of them that are kept, in any order."""
         ...
 
+    async def beside(self, exchange: Exchange, limit: int) -> Sequence[Exchange]:
+        """Up to `limit` before it and `limit` after it of its session; where it has none, of its key and user without
+        one. In any order."""
+        ...
+
     async def page(self, selection: Selection, limit: int, after: str | None) -> Sequence[Exchange]:
         """Up to `limit` that are older than the exchange `after`, newest first."""
         ...
