@@ -146,6 +146,21 @@ works "an alert has arrived"
 compose up --detach --no-build --no-deps --wait eval >"$work/up.log" 2>&1 || { tail -n 5 "$work/up.log" >&2; fail "the next eval does not start."; }
 works "one service was upgraded"
 
+# A task that begins in an image, and an episode on it.
+export RATCHET_IMAGES=$work/images
+mkdir -p "$RATCHET_IMAGES" "$work/tasks/imaged/environment" "$work/tasks/imaged/tests"
+docker save "${BASE_IMAGE:-python:3.11-slim-bookworm}" >"$RATCHET_IMAGES/my-task.tar"
+(cd "$work/tasks/imaged" \
+  && echo 'Write the name of the system into /work/name.' >instruction.md \
+  && printf 'FROM my-task\nWORKDIR /work\n' >environment/Dockerfile \
+  && printf '[environment]\ndocker_image = "%s"\n[metadata.ratchet]\njudge = "files"\n' "${BASE_IMAGE:-python:3.11-slim-bookworm}" >task.toml \
+  && echo 'grep -qx bookworm name && echo 1 >/logs/verifier/reward.txt || echo 0 >/logs/verifier/reward.txt' >tests/test.sh)
+COMPOSE+=(--file "$root/deploy/docker/sandbox-l2.yml")
+works "programs have a root of their own"
+(cd "$work" && "$ratchet" data add --name imaged tasks \
+  && "$ratchet" evaluate --model starter --benchmark imaged -- bash -c '. /etc/os-release; echo $VERSION_CODENAME >name') >"$work/imaged.log" 2>&1 \
+  && grep -qE 'pass@1.* 1\.000' "$work/imaged.log" || { tail -n 30 "$work/imaged.log" >&2; fail "no episode on a task in an image."; }
+
 page Rotation 1 && works "the services' token has changed"
 page Rotation 2 && works "the passwords have changed"
 export S3_ACCESS_KEY=another S3_SECRET_KEY=$("$python" -c 'import secrets; print(secrets.token_urlsafe(32))')

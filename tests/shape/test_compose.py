@@ -36,6 +36,16 @@ def test_every_other_service_shows_the_token(name: str) -> None:
     assert "secrets:/secrets:ro" in COMPOSE[name]["volumes"]
 
 
+def test_level_2_is_for_the_sandbox_alone_and_it_writes_into_its_own_volume() -> None:
+    override = yaml.safe_load((ROOT / "deploy/docker/sandbox-l2.yml").read_text())["services"]
+    assert override.keys() == {"sandbox"}
+    own = override["sandbox"]
+    assert {"no-new-privileges:true", "systempaths=unconfined"} < set(own["security_opt"])
+    assert own["volumes"] == ["${RATCHET_IMAGES:-./images}:/images:ro"]
+    volumes = [volume.split(":")[1] for volume in COMPOSE["sandbox"]["volumes"] if not volume.endswith(":ro")]
+    assert own["environment"]["XDG_CACHE_HOME"].startswith(f"{volumes[0]}/")
+
+
 def test_redis_and_postgresql_have_passwords_that_are_made() -> None:
     for name in ("redis", "sandbox-redis"):
         assert "requirepass" in COMPOSE[name]["entrypoint"][-1]

@@ -253,11 +253,16 @@ def test_a_ray_cluster_that_grows_has_no_node_but_its_head_at_first(tmp_path: Pa
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_sandbox_of_level_2_does_not_start_below_it(tmp_path: Path, version: str) -> None:
-    objects = base_with(tmp_path, "stores", "sandbox-l2")
+    objects = base_with(tmp_path, "stores", "sandbox-l2", "sandbox-images")
     [sandbox] = [one for one in objects if (one["kind"], one["metadata"]["name"]) == ("Deployment", "sandbox")]
     kubernetes_validate.validate(sandbox, version, strict=True)
     assert {"name": "RATCHET_SANDBOX_MIN_LEVEL", "value": "L2"} in pod(sandbox)["containers"][0]["env"]
     assert pod(sandbox)["hostUsers"] is False
+    (container,) = pod(sandbox)["containers"]
+    env = {one["name"]: one.get("value") for one in container["env"]}
+    mounts = {one["mountPath"]: one.get("readOnly") for one in container["volumeMounts"]}
+    assert mounts[env["RATCHET_SANDBOX_IMAGES"]] is True
+    assert env["XDG_CACHE_HOME"].startswith("/var/lib/ratchet/"), "no pod writes where others read"
 
 
 def test_databases_are_those_of_compose() -> None:

@@ -44,7 +44,7 @@ class Settings(ServiceSettings):
     service's own."""
     images: Path | None = None
     """A folder of images that workspaces may have for their root: what `docker save` writes, or OCI layouts. They are
-    unpacked in it, below .unpacked."""
+    unpacked in it, below .unpacked, or where it is read only, in $XDG_CACHE_HOME."""
     workspace_bytes: int = Field(default_factory=lambda: memory.of_machine() // 2, ge=0)
     """Memory and disk of all workspaces together (WorkspaceService); by default half of the machine's memory. 0: this
     node has none."""

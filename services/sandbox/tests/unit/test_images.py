@@ -192,6 +192,40 @@ async def test_a_call_does_not_wait_for_all_of_an_image(tmp_path: Path, monkeypa
     await node.stop()
 
 
+async def test_a_folder_that_is_read_only_is_unpacked_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given, caches = tmp_path / "given", tmp_path / "caches"
+    for folder in (given, caches):
+        folder.mkdir()
+    images.save(given / "a.tar", "a:1", [layer([entry("a", b"x")])])
+    monkeypatch.setenv("XDG_CACHE_HOME", str(caches))
+    monkeypatch.setattr(os, "access", lambda path, mode: not Path(path).is_relative_to(given))
+    node = store.Images(given)
+    one = await node.use("a:1")
+    assert Path(one.folder).is_relative_to(caches)
+    assert (Path(one.folder) / "a").read_bytes() == b"x"
+    one.release()
+    (given / "a.tar").unlink()
+    node.tidy()
+    (cache,) = caches.iterdir()
+    assert list(cache.iterdir()) == []
+    cache.rmdir()
+    cache.symlink_to(tmp_path)
+    images.save(given / "a.tar", "a:1", [layer([entry("a", b"x")])])
+    with pytest.raises(FailedPrecondition, match="somebody else has made that folder"):
+        await node.use("a:1")
+    await node.stop()
+
+
+def test_a_file_is_read_again_once_others_may_read_it(tmp_path: Path) -> None:
+    saved = images.save(tmp_path / "x.tar", "a:1", [layer([entry("a", b"x")])])
+    saved.chmod(0o600)
+    before = store._state(saved)
+    saved.chmod(0o644)
+    assert store._state(saved) != before
+
+
 def test_content_is_what_the_configuration_says(tmp_path: Path) -> None:
     saved = images.save(tmp_path / "x.tar", "a:1", [layer([entry("a", b"right")])])
     saved.write_bytes(saved.read_bytes().replace(b"right", b"wrong"))

@@ -113,7 +113,7 @@ def _needs_building(where: str, reason: str) -> InvalidArgument:
     return invalid(
         where,
         f"{reason}, and a sandbox node builds no images. Build it elsewhere, by `docker build -t NAME environment && "
-        "docker save NAME -o NAME.tar`, put NAME.tar into the node's folder RATCHET_SANDBOX_IMAGES, and write in "
+        "docker save NAME >NAME.tar`, put NAME.tar into the node's folder RATCHET_SANDBOX_IMAGES, and write in "
         'task.toml: [environment] docker_image = "NAME". Or name a runtime of the node that has the packages '
         '(ratchet sandbox runtime add): [metadata.ratchet] runtime = "NAME". FROM and RUN are left out then.',
     )

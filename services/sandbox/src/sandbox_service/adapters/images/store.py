@@ -2,10 +2,13 @@
 
 import asyncio
 import contextlib
+import errno
 import fcntl
+import hashlib
 import os
 import shutil
 import sys
+import tempfile
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -23,7 +26,7 @@ _GROWTH = 3
 """An image's files on disk against its layers as they are given, compressed or not: as much room is made for one."""
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _PATIENCE, _RETRY_AFTER = 10, timedelta(seconds=1)  # seconds of a call; it has a deadline
-_HELP = "`docker save NAME -o FILE.tar` on a machine that has it, and put the file into"
+_HELP = "`docker save NAME >FILE.tar` on a machine that has it, and put the file into"
 
 
 @dataclass(slots=True)
@@ -124,16 +127,25 @@ class Images:
         found = [given for _, some, _ in seen.values() for given in some]
         return found, [fault for _, _, fault in seen.values() if fault]
 
-    def _place(self, given: Given) -> Path:
+    @property
+    def _below(self) -> Path:
+        """The folder of all that is unpacked: in that of the images, or, where nothing can be written there, among what
+        this user caches."""
         assert self._folder is not None
-        return self._folder / _UNPACKED / f"{os.geteuid()}-{given.digest.removeprefix('sha256:')}"
+        own = self._folder / _UNPACKED
+        if os.access(own if own.exists() else self._folder, os.W_OK):
+            return own
+        caches = os.environ.get("XDG_CACHE_HOME") or tempfile.gettempdir()
+        name = hashlib.sha256(os.fsencode(self._folder)).hexdigest()[:12]
+        return Path(caches) / f"ratchet-images-{os.geteuid()}-{name}"
+
+    def _place(self, given: Given) -> Path:
+        return self._below / f"{os.geteuid()}-{given.digest.removeprefix('sha256:')}"
 
     def _places(self) -> list[Path]:
         """This user's, those that were used longest ago first."""
-        assert self._folder is not None
-        below = (self._folder / _UNPACKED).glob(f"{os.geteuid()}-*")
         found = []
-        for path in below:
+        for path in self._below.glob(f"{os.geteuid()}-*"):
             with contextlib.suppress(OSError):
                 found.append((path.stat().st_mtime, path))
         return [path for _, path in sorted(found)]
@@ -175,8 +187,10 @@ class Images:
 
     def _make_room(self, given: Given) -> None:
         """By removing images that no workspace uses. Raises ResourceExhausted, OSError."""
-        place = self._place(given).parent
-        place.mkdir(mode=0o755, exist_ok=True)
+        place = self._below
+        place.mkdir(mode=0o755, parents=True, exist_ok=True)
+        if place.name != _UNPACKED and (place.is_symlink() or place.stat().st_uid != os.geteuid()):
+            raise PermissionError(errno.EPERM, "somebody else has made that folder", str(place))
         needed = _GROWTH * given.size
         for one in self._places():
             if shutil.disk_usage(place).free > needed:
@@ -231,11 +245,11 @@ async def _run_unpacker(given: Given, folder: Path) -> None:
 
 
 def _state(path: Path) -> object:
-    """Changes once the file has changed; of a folder, once its list has."""
+    """Changes once the file has changed, or who may read it; of a folder, once its list has."""
     for one in (path, path / "manifest.json", path / "index.json"):
         if one.is_file():
             status = one.stat()
-            return status.st_mtime_ns, status.st_size, status.st_ino
+            return status.st_ctime_ns, status.st_size, status.st_ino
     return None
 
 
