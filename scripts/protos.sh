@@ -11,7 +11,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 bin=$(cd "${RATCHET_LIGHT_ENV:-.venvs/light}/bin" && pwd)
 # Bases whose protos lack this name are older than the stable API: any change was allowed.
-stable_since=tracker_project
+stable_since=shares_gpu
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 

@@ -139,9 +139,3 @@ async def running(worker: Worker) -> AsyncIterator[None]:
         stop.set()
         async with asyncio.timeout(5):
             await task
-
-
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():
-            await asyncio.sleep(0.005)

@@ -12,8 +12,9 @@ from ratchet_kit.work import Priority, enqueue
 from ratchet_kit.worker import Worker
 from ratchet_testing.clock import ManualClock
 from ratchet_testing.queue import MemoryQueue
+from ratchet_testing.waiting import until
 
-from .jobs import FAST, LEASE, Job, Jobs, JobWork, LeasedWork, forever, nothing, running, until, worker
+from .jobs import FAST, LEASE, Job, Jobs, JobWork, LeasedWork, forever, nothing, running, worker
 
 
 @pytest.fixture

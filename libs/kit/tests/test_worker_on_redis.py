@@ -11,8 +11,9 @@ from ratchet_kit.streams import Stream
 from ratchet_kit.work import Priority
 from ratchet_kit.worker import Worker
 from ratchet_testing.clock import ManualClock
+from ratchet_testing.waiting import until
 
-from .jobs import FAST, LEASE, Job, Jobs, LeasedWork, forever, running, until, worker
+from .jobs import FAST, LEASE, Job, Jobs, LeasedWork, forever, running, worker
 
 
 @pytest.fixture

@@ -152,9 +152,3 @@ class MemoryNode:
 def connector(*nodes: MemoryNode) -> Callable[[str], MemoryNode]:
     """What connects to one of them by its address."""
     return {node.address: node for node in nodes}.__getitem__
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
-        while not holds():
-            await asyncio.sleep(0.002)

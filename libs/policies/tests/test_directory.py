@@ -6,8 +6,9 @@ from ratchet_kit.errors import Unavailable, Unimplemented
 from ratchet_policies import NodeState, directory
 from ratchet_policies.directory import Directory
 from ratchet_policies.member import STRIKES
+from ratchet_testing.waiting import until
 
-from .nodes import MemoryNode, connector, until
+from .nodes import MemoryNode, connector
 
 
 @pytest.fixture(autouse=True)

@@ -22,8 +22,9 @@ from ratchet_policies import (
     route,
 )
 from ratchet_policies.fleet import Fleet
+from ratchet_testing.waiting import until
 
-from .nodes import MemoryNode, connector, until
+from .nodes import MemoryNode, connector
 
 WEIGHTS = "sha256:mine"
 SPEC = PolicySpec("starter@1", "/models/starter", WEIGHTS)

@@ -12,8 +12,9 @@ from ratchet_kit.errors import InvalidArgument, Unavailable
 from ratchet_policies import Policy, PolicySpec, PolicyState, Sampling, TextPrompt, directory, route
 from ratchet_policies.fleet import Fleet
 from ratchet_policies.hedging import Hedging
+from ratchet_testing.waiting import until
 
-from .nodes import MemoryNode, connector, until
+from .nodes import MemoryNode, connector
 
 WEIGHTS = "sha256:mine"
 SPEC = PolicySpec("starter@1", "/models/starter", WEIGHTS)

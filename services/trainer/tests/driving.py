@@ -1,10 +1,11 @@
 """A driver over memory, and a test that plays its jobs."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from ratchet_testing.waiting import until
 from trainer_service.domain.run.checkpoint import Checkpoint
 from trainer_service.domain.run.run import Run, Step
 
@@ -17,12 +18,6 @@ async def driving(trainer: Any, id: str) -> AsyncIterator[asyncio.Task[None]]:
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-
-
-async def until(holds: Callable[[], Any]) -> None:
-    async with asyncio.timeout(5):
-        while not holds():
-            await asyncio.sleep(0.001)
 
 
 async def submitted(trainer: Any, run: Run, attempt: int) -> None:

@@ -10,6 +10,7 @@ import structlog
 
 from ratchet_kit import service_auth, streams
 from ratchet_kit.ids import new_id
+from ratchet_kit.sql import Database
 from ratchet_testing.clock import ManualClock
 from ratchet_testing.gateway import ScriptedGateway, scripted_gateway
 from ratchet_testing.postgres import CannotStart, fresh_database, postgres_server
@@ -93,11 +94,19 @@ def postgres_url(postgres_server_url: str) -> Iterator[str]:
         yield url
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.integration)])
 def database_url(request: pytest.FixtureRequest) -> str:
     """Runs the test on both: the URL of an empty SQLite, then of an empty PostgreSQL database."""
     url: str = request.getfixturevalue("sqlite_url" if request.param == "sqlite" else "postgres_url")
     return url
+
+
+@pytest.fixture
+async def database(request: pytest.FixtureRequest, database_url: str) -> AsyncIterator[Database]:
+    """Runs the test on both: the tables of the service whose test it is."""
+    package = f"{request.path.relative_to(request.config.rootpath).parts[1]}_service"
+    async with Database.opened(database_url, package) as database:
+        yield database
 
 
 @pytest.fixture(scope="session")

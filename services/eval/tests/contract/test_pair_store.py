@@ -1,6 +1,5 @@
-"""What every PairStore promises: in memory, on SQLite and on PostgreSQL."""
+"""What a PairStore promises, on SQLite and on PostgreSQL."""
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -15,25 +14,12 @@ from ratchet_kit.errors import AlreadyExists, FailedPrecondition, NotFound
 from ratchet_kit.idempotency import Request
 from ratchet_kit.sql import Database
 
-from ..memory_pairs import MemoryPairStore
-
 NOW = datetime(2026, 1, 1, 12, 30, tzinfo=UTC)
 
 
-@pytest.fixture(
-    params=[
-        "memory",
-        pytest.param("sqlite", marks=pytest.mark.integration),
-        pytest.param("postgresql", marks=pytest.mark.integration),
-    ]
-)
-async def store(request: pytest.FixtureRequest) -> AsyncIterator[PairStore]:
-    if request.param == "memory":
-        yield MemoryPairStore()
-        return
-    url = request.getfixturevalue("sqlite_url" if request.param == "sqlite" else "postgres_url")
-    async with Database.opened(url, "eval_service") as database:
-        yield SqlPairStore(database)
+@pytest.fixture
+def store(database: Database) -> PairStore:
+    return SqlPairStore(database)
 
 
 def pair(id: str, left: str = "eval_1", right: str = "eval_2") -> Pair:
@@ -79,14 +65,12 @@ async def test_between_has_both_sides_among_those_named(store: PairStore) -> Non
     assert await store.between(["eval_1", "eval_3"]) == []
 
 
-@pytest.mark.integration
-async def test_a_pair_that_cannot_be_read_hides_no_other_in_a_list(database_url: str) -> None:
-    async with Database.opened(database_url, "eval_service") as database:
-        store = SqlPairStore(database)
-        await add(store, *(pair(f"pair_{number}") for number in (1, 2, 3)))
-        async with database.writing() as connection:
-            await connection.execute(update(pairs).where(pairs.c.id == "pair_2").values(choice="unheard"))
-        assert [one.id for one in await store.page(2, None)] == ["pair_3", "pair_1"]
+async def test_a_pair_that_cannot_be_read_hides_no_other_in_a_list(database: Database) -> None:
+    store = SqlPairStore(database)
+    await add(store, *(pair(f"pair_{number}") for number in (1, 2, 3)))
+    async with database.writing() as connection:
+        await connection.execute(update(pairs).where(pairs.c.id == "pair_2").values(choice="unheard"))
+    assert [one.id for one in await store.page(2, None)] == ["pair_3", "pair_1"]
 
 
 async def test_what_nobody_voted_on_is_forgotten(store: PairStore) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +23,7 @@ from ratchet_kit.errors import FailedPrecondition, InvalidArgument, NotFound
 from ratchet_kit.grpc_errors import rpc_errors
 from ratchet_testing.ports import free_port
 from ratchet_testing.services import serving
+from ratchet_testing.waiting import until
 
 from ..conftest import ModelFolder, files_below
 
@@ -148,12 +149,6 @@ async def ready(stub: Any, version: pb.Version) -> pb.Version:
 
 def create(folder: Path, request_id: str = "") -> pb.CreateVersionRequest:
     return pb.CreateVersionRequest(request_id=request_id, model="starter", source_uri=str(folder))
-
-
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(30):
-        while not condition():
-            await asyncio.sleep(0.02)
 
 
 def starter(number: int) -> model_pb2.VersionRef:

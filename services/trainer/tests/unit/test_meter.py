@@ -7,13 +7,13 @@ from datetime import timedelta
 from prometheus_client import REGISTRY
 
 from ratchet_kit.worker import Timing
+from ratchet_testing.waiting import until
 from trainer_service.adapters.meter import PrometheusMeter
 from trainer_service.domain.run.run import Run, Step
 from trainer_service.main import provision
 from trainer_service.settings import Settings
 
 from ..conftest import Trainer
-from ..driving import until
 
 OF_A_RUN = ("ratchet_trainer_run_step", "ratchet_trainer_run_attempt", "ratchet_trainer_run_platform_faults")
 

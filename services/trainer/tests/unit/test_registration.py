@@ -19,11 +19,12 @@ from ratchet_kit.errors import (
     Unavailable,
 )
 from ratchet_kit.names import Location, VersionRef
+from ratchet_testing.waiting import until
 from trainer_service.domain.run.run import Phase, Run, State
 from trainer_service.domain.spec.spec import ParentCheckpoint, ProblemSetRef
 from trainer_service.domain.work.ports import VersionState
 
-from ..driving import do_steps, driving, submitted, train, until
+from ..driving import do_steps, driving, submitted, train
 
 
 async def test_the_best_checkpoint_becomes_a_version_with_its_lineage(trainer: Any, run: Run) -> None:

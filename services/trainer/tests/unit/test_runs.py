@@ -135,7 +135,7 @@ async def test_a_run_may_take_what_engines_leave_of_a_gpu(
     assert (wide.spec.passes().tokens, wide.spec.passes().recomputed) == (16384, False)
     trainer.ports.policies.gpus = {"GPU-b": 72 << 30, "GPU-elsewhere": 80 << 30}
     assert (await trainer.create("r2", make_spec())).forecast.limit_bytes == 8 << 30
-    sleeping = replace(make_spec(), resources=Resources(takes_turns=True))
+    sleeping = replace(make_spec(), resources=Resources(shares_gpu=True))
     assert (await trainer.create("turns", sleeping)).forecast.limit_bytes == pytest.approx(72.8 * (1 << 30))
     trainer.ports.policies.gpus = {"GPU-b": (80 << 30) - (1 << 28)}
     with pytest.raises(

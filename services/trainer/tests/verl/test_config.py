@@ -37,18 +37,18 @@ def test_gdpo_is_normalised_over_the_batch_in_place_of_the_group(
     assert settings(rl_overrides(make_job(spec), None))["algorithm.adv_estimator"] == estimator
 
 
-@pytest.mark.parametrize("takes_turns", [False, True])
+@pytest.mark.parametrize("shares_gpu", [False, True])
 def test_what_learns_leaves_a_shared_gpu_between_its_passes(
-    takes_turns: bool, make_job: Any, make_complete_spec: Any
+    shares_gpu: bool, make_job: Any, make_complete_spec: Any
 ) -> None:
-    resources = Resources(device="cuda", takes_turns=takes_turns)
+    resources = Resources(device="cuda", shares_gpu=shares_gpu)
     kept = Hyperparameters(kl_coefficient=0.1)
     found = settings(
         rl_overrides(make_job(make_complete_spec(algorithm="ppo", hyperparameters=kept, resources=resources)), None)
     )
     for place in ("actor_rollout_ref.actor.fsdp_config", "actor_rollout_ref.ref.fsdp_config", "critic.fsdp"):
         assert [found.get(f"{place}.{part}_offload") for part in ("param", "optimizer")] == [
-            "True" if takes_turns else None
+            "True" if shares_gpu else None
         ] * 2
 
 

@@ -156,9 +156,9 @@ class PolicyHost:
         """
         if not self.policy.options.sleeps:
             raise FailedPrecondition(f"policy {self.policy.name} was not loaded with options.sleeps")
-        await asyncio.shield(asyncio.create_task(self._turn(asleep=True)))
+        await asyncio.shield(asyncio.create_task(self._set_asleep(asleep=True)))
 
-    async def _turn(self, *, asleep: bool) -> None:
+    async def _set_asleep(self, *, asleep: bool) -> None:
         """Shielded: when the caller cancels, it must be known how the engine is."""
         async with self._weights.writing():
             _, engine = self._serving(None)
@@ -167,11 +167,11 @@ class PolicyHost:
                 await (engine.sleep() if asleep else engine.wake())
                 self._asleep = asleep
                 seconds = round(time.monotonic() - started, 3)
-                log.info("engine.turned", policy=self.policy.name, asleep=asleep, seconds=seconds)
+                log.info("engine.asleep_set", policy=self.policy.name, asleep=asleep, seconds=seconds)
 
     async def _awake(self) -> None:
         if self._asleep:
-            await asyncio.shield(asyncio.create_task(self._turn(asleep=False)))
+            await asyncio.shield(asyncio.create_task(self._set_asleep(asleep=False)))
 
     @asynccontextmanager
     async def _reading(self) -> AsyncIterator[None]:

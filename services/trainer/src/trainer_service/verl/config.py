@@ -286,7 +286,7 @@ def _engine(prefix: str, job: JobConfig) -> Sequence[Override]:
         # In host memory between its passes.
         *(
             [f"{prefix}.{part}_offload=True" for part in ("param", "optimizer")]
-            if job.spec.resources.takes_turns
+            if job.spec.resources.shares_gpu
             else []
         ),
     )

@@ -132,11 +132,11 @@ def test_the_fewest_nodes_share_its_batches(resources: Resources, fields: set[st
 )
 def test_turns_are_taken_on_a_gpu_by_one_engine(changes: dict[str, Any], is_fault: bool, make_spec: Any) -> None:
     given = {"device": "cuda", "engines": 1, "max_staleness": 0, "algorithm": "grpo"} | changes
-    resources = Resources(device=given["device"], engines=given["engines"], takes_turns=True)
+    resources = Resources(device=given["device"], engines=given["engines"], shares_gpu=True)
     staleness = {"max_staleness": given["max_staleness"]} if given["max_staleness"] else {}
     spec = make_spec(algorithm=given["algorithm"], hyperparameters=Hyperparameters(**staleness), resources=resources)
     faults = named(spec, Limits(devices=("cuda", "cpu")))
-    assert ("spec.resources.takes_turns" in faults) == is_fault
+    assert ("spec.resources.shares_gpu" in faults) == is_fault
 
 
 @pytest.mark.parametrize("algorithm", [name for name, row in ALGORITHMS.items() if row.is_online])

@@ -128,7 +128,7 @@ def test_without_staleness_each_step_learns_from_its_own_weights(trainer: Any) -
 
 
 def test_where_they_take_turns_the_engine_sleeps_while_it_learns(trainer: Any) -> None:
-    built = trainer(0, steps=2, resources=Resources(device="cuda", takes_turns=True))
+    built = trainer(0, steps=2, resources=Resources(device="cuda", shares_gpu=True))
     for step in (1, 2):
         learn(built, step)
     assert built.rollouts.events[:5] == ["generate 1", "sleep", "update 1", "wait", "generate 2"]

@@ -182,7 +182,7 @@ class Resources(_message.Message):
     DEVICE_FIELD_NUMBER: _builtins.int
     ENGINES_FIELD_NUMBER: _builtins.int
     MIN_NODES_FIELD_NUMBER: _builtins.int
-    TAKES_TURNS_FIELD_NUMBER: _builtins.int
+    SHARES_GPU_FIELD_NUMBER: _builtins.int
     nodes: _builtins.int
     """Absent means 1."""
     accelerators_per_node: _builtins.int
@@ -196,8 +196,8 @@ class Resources(_message.Message):
     """Fewest nodes with which the next attempt goes on where the cluster has lost others. Absent: it waits for all. The
     batches must divide by the ranks of as many nodes.
     """
-    takes_turns: _builtins.bool
-    """RL on GPUs: training and generation take turns on the same ones. The engine's weights are in host memory while the
+    shares_gpu: _builtins.bool
+    """RL on GPUs: training and generation share the same ones. The engine's weights are in host memory while the
     policy learns, and what learns while completions are made. With one engine, and max_staleness 0.
     """
     def __init__(
@@ -208,11 +208,11 @@ class Resources(_message.Message):
         device: Global___Device.ValueType = ...,
         engines: _builtins.int | None = ...,
         min_nodes: _builtins.int | None = ...,
-        takes_turns: _builtins.bool = ...,
+        shares_gpu: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_accelerators_per_node", b"_accelerators_per_node", "_engines", b"_engines", "_min_nodes", b"_min_nodes", "_nodes", b"_nodes", "accelerators_per_node", b"accelerators_per_node", "engines", b"engines", "min_nodes", b"min_nodes", "nodes", b"nodes"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_accelerators_per_node", b"_accelerators_per_node", "_engines", b"_engines", "_min_nodes", b"_min_nodes", "_nodes", b"_nodes", "accelerators_per_node", b"accelerators_per_node", "device", b"device", "engines", b"engines", "min_nodes", b"min_nodes", "nodes", b"nodes", "takes_turns", b"takes_turns"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_accelerators_per_node", b"_accelerators_per_node", "_engines", b"_engines", "_min_nodes", b"_min_nodes", "_nodes", b"_nodes", "accelerators_per_node", b"accelerators_per_node", "device", b"device", "engines", b"engines", "min_nodes", b"min_nodes", "nodes", b"nodes", "shares_gpu", b"shares_gpu"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__accelerators_per_node: _TypeAlias = _typing.Literal["accelerators_per_node"]  # noqa: Y015
     _WhichOneofArgType__accelerators_per_node: _TypeAlias = _typing.Literal["_accelerators_per_node", b"_accelerators_per_node"]  # noqa: Y015

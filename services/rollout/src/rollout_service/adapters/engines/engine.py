@@ -86,17 +86,17 @@ class EngineProcesses:
         self._defaults = defaults
         self._server = server
         self._log_folder = log_folder
-        self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._device_locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def start(
         self, name: PolicyName, model: ModelFolder, options: EngineOptions, devices: Sequence[str] = ()
     ) -> PolicyEngine:
-        async with AsyncExitStack() as turns:
-            turns.enter_context(disk_errors(f"the engine of {name}"))
+        async with AsyncExitStack() as stack:
+            stack.enter_context(disk_errors(f"the engine of {name}"))
             spec = await asyncio.to_thread(engine_spec, self._defaults, name, model, options, devices)
             # One at a time on each GPU: vLLM takes for its own whatever memory goes while it starts.
             for device in sorted(devices):
-                await turns.enter_async_context(self._turns[device])
+                await stack.enter_async_context(self._device_locks[device])
             for _ in range(_MEASURING_STARTS - 1):
                 try:
                     return await self._start(name, model, spec)
@@ -278,10 +278,10 @@ class EngineProcess:
             raise Unavailable(f"the engine did not load the weights within {self._load_timeout:.0f} s") from error
 
     async def sleep(self) -> None:
-        await self._loading(wire.Turn(asleep=True))
+        await self._loading(wire.SetAsleep(asleep=True))
 
     async def wake(self) -> None:
-        await self._loading(wire.Turn(asleep=False))
+        await self._loading(wire.SetAsleep(asleep=False))
 
     @property
     def cpu_time(self) -> timedelta:

@@ -99,8 +99,8 @@ class LoadWeights(msgspec.Struct, tag="load_weights", frozen=True):
     policy_id: str
 
 
-class Turn(msgspec.Struct, tag="turn", frozen=True):
-    """The reply is `Turned`, once it sleeps, or is awake."""
+class SetAsleep(msgspec.Struct, tag="set_asleep", frozen=True):
+    """The reply is `AsleepSet`, once it sleeps, or is awake."""
 
     asleep: bool
 
@@ -131,7 +131,7 @@ class Interrupted(msgspec.Struct, tag="interrupted", frozen=True):
     pass
 
 
-class Turned(msgspec.Struct, tag="turned", frozen=True):
+class AsleepSet(msgspec.Struct, tag="asleep_set", frozen=True):
     pass
 
 
@@ -159,8 +159,8 @@ class Failed(msgspec.Struct, tag="failed", frozen=True):
     """The library that did not start."""
 
 
-Call = Watch | Generate | Interrupt | PrepareChanges | LoadWeights | Turn
-Reply = Described | Beat | Output | Interrupted | Prepared | Loaded | Turned | Failed
+Call = Watch | Generate | Interrupt | PrepareChanges | LoadWeights | SetAsleep
+Reply = Described | Beat | Output | Interrupted | Prepared | Loaded | AsleepSet | Failed
 
 T = TypeVar("T")
 _encoder = msgspec.msgpack.Encoder()

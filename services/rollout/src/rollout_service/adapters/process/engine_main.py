@@ -62,7 +62,7 @@ class Engine(Protocol):
         can."""
         ...
 
-    async def turn(self, asleep: bool) -> None:
+    async def set_asleep(self, asleep: bool) -> None:
         """To sleep once nothing runs, or awake; see `EngineSpec.sleeps`."""
         ...
 
@@ -134,9 +134,9 @@ class EngineServer:
                 yield wire.Interrupted()
             case wire.PrepareChanges():
                 yield wire.Prepared(await engine.prepare(call))
-            case wire.Turn(asleep):
-                await engine.turn(asleep)
-                yield wire.Turned()
+            case wire.SetAsleep(asleep):
+                await engine.set_asleep(asleep)
+                yield wire.AsleepSet()
             case wire.LoadWeights():
                 yield await engine.load_weights(call)
             case wire.Generate():

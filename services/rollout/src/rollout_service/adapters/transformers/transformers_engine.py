@@ -127,7 +127,7 @@ class TransformersEngine:
     async def prepare(self, call: wire.PrepareChanges) -> str:
         return _REFUSED.format("changes in place")
 
-    async def turn(self, asleep: bool) -> None:
+    async def set_asleep(self, asleep: bool) -> None:
         raise NotImplementedError("`start` refuses engines that are to sleep")
 
     async def load_weights(self, call: wire.LoadWeights) -> wire.Loaded:

@@ -144,7 +144,7 @@ class VllmEngine:
             self._dropping = asyncio.create_task(self._drop())
         return loaded
 
-    async def turn(self, asleep: bool) -> None:
+    async def set_asleep(self, asleep: bool) -> None:
         """To sleep once nothing runs, or awake: vllm/v1/engine/async_llm.py, level 1. It keeps the weights in host
         memory, and no keys and values."""
         if self._dropping is not None:

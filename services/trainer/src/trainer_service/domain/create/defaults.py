@@ -46,7 +46,7 @@ def complete(spec: RunSpec, found: Found, limits: Limits) -> RunSpec:
         device=spec.resources.device or limits.devices[0],
         engines=1 if spec.resources.engines is None else spec.resources.engines,
         min_nodes=spec.resources.min_nodes,
-        takes_turns=spec.resources.takes_turns,
+        shares_gpu=spec.resources.shares_gpu,
     )
     hyperparameters = (
         _hyperparameters(algorithm, spec.hyperparameters, resources, found, limits)

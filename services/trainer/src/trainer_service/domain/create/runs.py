@@ -102,7 +102,7 @@ class Runs:
             return known
         spec = await self._references.expand(await self._from_parent(spec, faults), faults)
         found = await self._references.find(spec, faults)
-        limits = self._limits.beside(self._policies.gpu_memory(), spec.resources.takes_turns)
+        limits = self._limits.beside(self._policies.gpu_memory(), spec.resources.shares_gpu)
         completed = defaults.complete(spec, found, limits)
         validation.check(completed, found, limits, faults)
         faults.raise_if_any("the run cannot be made")

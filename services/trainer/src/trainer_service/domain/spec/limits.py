@@ -39,9 +39,9 @@ class Limits:
     max_tokens: int = 131_072
     """Prompt and response together."""
 
-    def beside(self, engines: Mapping[str, int], takes_turns: bool = False) -> "Limits":
-        """The limits beside engines that may take these bytes of the GPUs, by UUID; with `takes_turns` they sleep."""
+    def beside(self, engines: Mapping[str, int], shares_gpu: bool = False) -> "Limits":
+        """The limits beside engines that may take these bytes of the GPUs, by UUID; with `shares_gpu` they sleep."""
         if not self.gpus:
             return self
-        taken = {uuid: int(size * (ASLEEP if takes_turns else 1)) for uuid, size in engines.items()}
+        taken = {uuid: int(size * (ASLEEP if shares_gpu else 1)) for uuid, size in engines.items()}
         return replace(self, memory_bytes=min(size - taken.get(uuid, 0) for uuid, size in self.gpus.items()))

@@ -94,7 +94,7 @@ class Resources:
     """Nodes of rollout-service that generate for the run."""
     min_nodes: int | None = None
     """It goes on with so few where the cluster has lost others."""
-    takes_turns: bool = False
+    shares_gpu: bool = False
     """With its engine, on the same GPUs."""
 
     @property

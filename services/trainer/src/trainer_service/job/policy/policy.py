@@ -79,7 +79,7 @@ class RunPolicy:
             dtype=job.dtype,
             max_model_len=job.spec.hyperparameters.max_tokens,
             purpose=Purpose.TRAINING,
-            sleeps=job.spec.resources.takes_turns,
+            sleeps=job.spec.resources.shares_gpu,
             model=job.spec.engine_model,
         )
         return cls(

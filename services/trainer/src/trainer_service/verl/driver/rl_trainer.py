@@ -265,7 +265,7 @@ class RatchetTrainer(PPOTrainerSync):
         self._session.reporter.phase(Phase.UPDATING)
         spec, lost = self._session.job.spec, metrics[FAULTS]
         self._groups.check_faults(self.global_steps, lost, spec.hyperparameters.samples)
-        if spec.resources.takes_turns:
+        if spec.resources.shares_gpu:
             self._session.background.wait(self._session.policy.sleep())
         metrics[names.TOKENS] = sum(tag["seq_len"] for tag in batch.tags)  # before verl pads it
         if self._session.spend(self.global_steps, metrics[names.TOKENS]):

@@ -148,18 +148,18 @@ def _check_resources(spec: RunSpec, limits: Limits, faults: Faults) -> None:
     algorithm = ALGORITHMS.get(spec.algorithm)
     none = f"must be absent: {spec.algorithm.upper()} does not generate to learn"
     faults.unless(engines == 1 or algorithm is None or algorithm.is_online, "engines", none)
-    if wanted.takes_turns:
+    if wanted.shares_gpu:
         _check_shared_gpu(spec, algorithm, engines, faults)
     faults.one_of("device", wanted.device.upper(), [device.upper() for device in limits.devices])
 
 
 def _check_shared_gpu(spec: RunSpec, algorithm: Algorithm | None, engines: int, faults: Faults) -> None:
     is_online = algorithm is None or algorithm.is_online
-    faults.unless(is_online, "takes_turns", f"must be false: {spec.algorithm.upper()} does not generate to learn")
-    faults.unless(spec.resources.device != "cpu", "takes_turns", "must be false on CPUs, which have no GPU to share")
-    faults.unless(engines == 1, "takes_turns", "must be false with several engines")
+    faults.unless(is_online, "shares_gpu", f"must be false: {spec.algorithm.upper()} does not generate to learn")
+    faults.unless(spec.resources.device != "cpu", "shares_gpu", "must be false on CPUs, which have no GPU to share")
+    faults.unless(engines == 1, "shares_gpu", "must be false with several engines")
     together = "must be false with max_staleness, which generates while it learns"
-    faults.unless(not spec.hyperparameters.max_staleness, "takes_turns", together)
+    faults.unless(not spec.hyperparameters.max_staleness, "shares_gpu", together)
 
 
 def _check_thresholds(thresholds: Thresholds, faults: Faults) -> None:
