@@ -4,6 +4,7 @@ Its attention adds nothing, so that the next token depends on the last one alone
 answer follows, and then the end. It is loaded, asked and measured like any model, and what it can do is known.
 """
 
+import itertools
 import json
 import shutil
 import struct
@@ -17,18 +18,23 @@ _END, _KNOWN = 1, 640
 """Of the starter's tokenizer: the token of the end, and how many tokens it has."""
 
 
-def write(folder: Path, answers: Mapping[str, str]) -> Path:
+def write(folder: Path, answers: Mapping[str, str | tuple[str, ...]]) -> Path:
     """A model in the folder that says `answers[prompt]` to a chat whose last message is `prompt`; 127 of them at most.
+    An answer may be several tokens, each of which always has the same after it.
 
     To anything else it says nothing of use.
     """
     hidden = HEADS * HEAD
-    texts = [*answers, *dict.fromkeys(answers.values())]
+    chains = {prompt: (answer,) if isinstance(answer, str) else answer for prompt, answer in answers.items()}
+    texts = [*answers, *dict.fromkeys(text for chain in chains.values() for text in chain)]
     assert len(texts) < hidden
     ids = {text: _KNOWN + index for index, text in enumerate(texts)}
     assert len(ids) == len(texts), "no answer is a prompt"
-    follows = {ids[prompt]: ids[answer] for prompt, answer in answers.items()}
-    follows |= {ids[answer]: _END for answer in answers.values()}
+    follows: dict[int, int] = {}
+    for prompt, chain in chains.items():
+        tokens = [ids[prompt], *(ids[text] for text in chain), _END]
+        for token, following in itertools.pairwise(tokens):
+            assert follows.setdefault(token, following) == following, "a token has one after it"
 
     folder.mkdir(parents=True)
     for name in ("generation_config.json", "tokenizer_config.json"):

@@ -21,7 +21,7 @@ from ratchet_kit.tool_servers import ToolServer
 from ratchet_kit.work import Priority
 from ratchet_policies import FinishReason, Sampling
 from ratchet_problems import Message
-from ratchet_sessions import BranchReason, Session
+from ratchet_sessions import BranchReason, Session, record
 from ratchet_sessions import door as door_module
 from ratchet_sessions.door import Door, Seat, opened
 from ratchet_sessions.doors import tool_calls
@@ -104,6 +104,45 @@ async def test_calls_of_tools_go_on_whatever_the_program_makes_of_their_argument
     )
     assert episode.session.calls[1].origin.parent == 0
     episode.check()
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("sent_back", [False, True])
+async def test_thoughts_are_apart_and_stay_in_the_tokens(episode: Episode, stream: bool, sent_back: bool) -> None:
+    episode.engine.thinks = "Hm, 日本語."
+    create = episode.client.chat.completions.create
+    said: dict[str, Any] = {"role": "assistant"}
+    if stream:
+        async for piece in await create(model="m", messages=ASKED, stream=True):
+            new = piece.choices[0].delta.model_dump(exclude_none=True)
+            for name in ("content", "reasoning_content"):
+                said[name] = said.get(name, "") + new.get(name, "")
+    else:
+        said = (await create(model="m", messages=ASKED)).choices[0].message.model_dump(exclude_none=True)
+    assert said == {"role": "assistant", "content": "yes", "reasoning_content": episode.engine.thinks}
+    if not sent_back:
+        del said["reasoning_content"]
+    await create(model="m", messages=[*ASKED, said, {"role": "user", "content": "more"}])  # type: ignore[list-item]
+    first, second = episode.session.calls
+    assert (second.origin.parent, first.reasoning, first.answer.content) == (0, episode.engine.thinks, "yes")
+    assert second.prompt_ids[: len(first.ids)] == first.ids
+    assert record.from_json(record.to_json(episode.session)).calls == episode.session.calls
+    episode.check()
+
+
+async def test_thoughts_are_a_block_and_an_item(episode: Episode) -> None:
+    episode.engine.thinks = "Hm."
+    made = await episode.client.responses.create(model="m", input="Say it.")
+    assert [item.type for item in made.output] == ["reasoning", "message"]
+    async with episode.client.responses.stream(model="m", input="Say it.") as events:
+        thoughts = [event.delta async for event in events if event.type == "response.reasoning_text.delta"]
+    assert "".join(thoughts) == "Hm."
+    headers = {"x-api-key": episode.door.key}
+    body = {"model": "m", "messages": [{"role": "user", "content": "Say it."}], "max_tokens": 50}
+    async with httpx.AsyncClient() as client:
+        answer = (await client.post(f"{episode.door.url}/v1/messages", json=body, headers=headers)).json()
+    assert answer["content"][0] == {"type": "thinking", "thinking": "Hm.", "signature": ""}
+    assert answer["content"][1]["text"] == "yes"
 
 
 async def test_a_past_that_the_program_rewrote_begins_a_branch_that_says_where(episode: Episode) -> None:

@@ -12,11 +12,13 @@ from ratchet_client.resource import Resource, S, unary
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """`version`: of the model, the one that answered, "<model>@<number>"."""
+    """`version`: of the model, the one that answered, "<model>@<number>". `reasoning`: thoughts before it, where
+    the platform reads them apart."""
 
     id: str
     text: str
     version: str
+    reasoning: str = ""
 
 
 class Chat(Resource[S]):
@@ -96,4 +98,5 @@ class Chat(Resource[S]):
 
 
 def _completion(body: Json) -> Completion:
-    return Completion(body["id"], body["choices"][0]["message"]["content"], body["model"])
+    said = body["choices"][0]["message"]
+    return Completion(body["id"], said["content"], body["model"], said.get("reasoning_content", ""))

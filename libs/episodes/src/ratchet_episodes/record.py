@@ -214,7 +214,8 @@ def _less(kept: Mapping[str, Any], left_out: str) -> dict[str, Any]:
 
 
 def _clipped(call: Mapping[str, Any]) -> dict[str, Any]:
-    answer = {"answer": _clip(call["answer"])} if "answer" in call else {}
+    answer: dict[str, Any] = {"answer": _clip(call["answer"])} if "answer" in call else {}
+    answer |= {"reasoning": _end_cut(call["reasoning"])} if "reasoning" in call else {}
     return {**call, **answer, "messages": [_clip(message) for message in call["messages"]]}
 
 

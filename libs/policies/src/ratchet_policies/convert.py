@@ -276,6 +276,7 @@ def completion_from_proto(message: generation_pb2.Completion) -> Completion:
         candidates=_candidates(message.candidates),
         tool_calls=tuple(map(_call, message.tool_calls)),
         stop=message.stop,
+        reasoning=message.reasoning,
     )
 
 
@@ -293,6 +294,7 @@ def completion_to_proto(completion: Completion) -> generation_pb2.Completion:
         finish_reason=finish_reason_to_proto(completion.finish_reason),
         tool_calls=map(_call_to_proto, completion.tool_calls),
         stop=completion.stop,
+        reasoning=completion.reasoning,
     )
 
 

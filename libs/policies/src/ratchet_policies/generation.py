@@ -132,7 +132,7 @@ class Completion:
 
     index: int
     text: str
-    """Without what calls tools."""
+    """Without what calls tools, and without its reasoning."""
     finish_reason: FinishReason = FinishReason.UNFINISHED
     token_ids: tuple[int, ...] = ()
     log_probs: tuple[float, ...] = ()
@@ -142,6 +142,8 @@ class Completion:
     tool_calls: tuple[ToolCall, ...] = ()
     stop: str = ""
     """The stop string that ended it; empty for any other end."""
+    reasoning: str = ""
+    """Thoughts before the answer, where the node has a parser of the model's."""
 
 
 def joined(pieces: Sequence[Completion]) -> Completion:
@@ -158,6 +160,7 @@ def joined(pieces: Sequence[Completion]) -> Completion:
         candidates=tuple(one for piece in pieces for one in piece.candidates),
         tool_calls=calls,
         stop=pieces[-1].stop,
+        reasoning="".join(piece.reasoning for piece in pieces),
     )
 
 

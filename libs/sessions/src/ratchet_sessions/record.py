@@ -90,6 +90,7 @@ def _call(call: Call, base: Call | None) -> dict[str, Any]:
         "messages": [asdict(message) for message in messages],
         "tools": asdict(call.question.tools) if call.question.tools else None,
         "json_schema": call.question.json_schema,
+        "reasoning": call.reasoning,
         "answer": asdict(call.answer),
         "ids_kept": ids_kept,
         "prompt_ids": call.prompt_ids[ids_kept:],
@@ -120,6 +121,7 @@ def _to_call(one: Mapping[str, Any], calls: Sequence[Call]) -> Call:
         finish_reason=FinishReason(one["finish_reason"]),
         start_time=datetime.fromisoformat(one["start_time"]),
         end_time=datetime.fromisoformat(one["end_time"]),
+        reasoning=one.get("reasoning", ""),
     )
 
 

@@ -99,6 +99,8 @@ class Call:
     finish_reason: FinishReason
     start_time: datetime
     end_time: datetime
+    reasoning: str = ""
+    """Thoughts before the answer, where the node reads them apart; the tokens hold them in any case."""
 
     @property
     def ids(self) -> tuple[int, ...]:
@@ -197,6 +199,7 @@ class Session:
             finish_reason=completion.finish_reason,
             start_time=start_time,
             end_time=end_time,
+            reasoning=completion.reasoning,
         )
         self.add(call)
         return call
@@ -223,7 +226,7 @@ class Session:
 
     def _count(self, call: Call, known: Sequence[pasts.Node]) -> None:
         self._tokens += len(call.ids)
-        self._text += _letters(call.question, known) + _size(call.answer)
+        self._text += _letters(call.question, known) + _size(call.answer) + len(call.reasoning)
         pasts.add(known, (*call.question.messages, call.answer), _offered(call.question), call.index)
 
     @property

@@ -50,6 +50,8 @@ class MemoryEngine:
     priorities: list[Priority] = field(default_factory=list)
     cut: bool = False
     """Answers end at max_tokens."""
+    thinks: str = ""
+    """Thoughts before each answer, which it reads apart."""
 
     @property
     def tokenizer(self) -> ByteTokenizer:
@@ -84,7 +86,8 @@ class MemoryEngine:
     async def _one(self, index: int, said: Message, prompt_ids: list[int]) -> AsyncGenerator[Delta]:
         form, tokenizer = FORMS[self.form], self.tokenizer
         calls = "".join(f"<tool_call>{call.name} {call.arguments}</tool_call>" for call in said.tool_calls)
-        ids = tokenizer.sampled(said.content + calls, self.chance)
+        thought = f"<think>{self.thinks}</think>" if self.thinks else ""
+        ids = tokenizer.sampled(thought + said.content + calls, self.chance)
         if not self.cut:
             ids += tokenizer.encode(form.of_calls if calls and form.of_calls else form.stops[0])
         log_probs = [-self.chance.random() for _ in ids]
@@ -106,6 +109,7 @@ class MemoryEngine:
                 token_ids=tuple(ids[place : place + PIECE]),
                 log_probs=() if self.lies == "log_probs" else tuple(log_probs[place : place + PIECE]),
                 tool_calls=said.tool_calls if last else (),
+                reasoning=self.thinks if place == 0 else "",
             )
             yield Delta(completion, POLICY, len(prompt_ids) if first else 0, None, prompt_ids if first else ())
 

@@ -106,6 +106,7 @@ async def _vllm(settings: Settings, devices: Devices) -> AsyncIterator[EnginePro
         enforce_eager=settings.eager,
         start_timeout=settings.start_timeout,
         tool_parsers=settings.tool_parsers,
+        reasoning_parsers=settings.reasoning_parsers,
         max_silence=settings.max_engine_silence,
     )
     await asyncio.to_thread(remove_abandoned)

@@ -49,6 +49,10 @@ class Settings(ServiceSettings):
     tool_parsers: dict[str, str] = Field(default_factory=dict)
     """By the name of a model in the registry: vLLM's parser of what it writes when it calls a tool, as `vllm serve
     --tool-call-parser` takes it: RATCHET_ROLLOUT_TOOL_PARSERS='{"qwen": "hermes"}'. Other models take no tools."""
+    reasoning_parsers: dict[str, str] = Field(default_factory=dict)
+    """By the name of a model in the registry: vLLM's parser of the thoughts that it writes before an answer, as `vllm
+    serve --reasoning-parser` takes it: RATCHET_ROLLOUT_REASONING_PARSERS='{"qwen": "qwen3"}'. Thoughts of other models
+    are text."""
     tensor_parallel_size: int = Field(default=1, ge=1)
     """GPUs of a policy whose request says nothing."""
     gpu_memory_utilization: float = Field(default=0.9, gt=0, le=1)

@@ -88,7 +88,9 @@ def start(tmp_path: Path) -> Callable[[Forks], Start]:
     """`start(forks)` is the `start` of a factory over them, with one second for an engine of no weights."""
 
     def make(forks: Forks) -> Start:
-        defaults = EngineDefaults("cuda", 8, None, 1, 0.225, False, timedelta(seconds=1), {"qwen": "hermes"})
+        defaults = EngineDefaults(
+            "cuda", 8, None, 1, 0.225, False, timedelta(seconds=1), {"qwen": "hermes"}, {"qwen": "r1"}
+        )
         factory = EngineProcesses(defaults, forks, tmp_path)  # type: ignore[arg-type]
 
         async def start(name: str, *devices: str, size_bytes: int = 0, registered: str = "") -> object:
@@ -108,12 +110,13 @@ async def test_an_engine_gets_its_gpus_and_its_share_of_their_memory(start: Call
     assert (spec.devices, spec.gpu_memory_utilization) == (("2", "5"), 0.225)
 
 
-async def test_an_engine_gets_the_tool_parser_of_its_model(start: Callable[[Forks], Start]) -> None:
+async def test_an_engine_gets_the_parsers_of_its_model(start: Callable[[Forks], Start]) -> None:
     forks = Forks([READY] * 4)
     for name in ("qwen@2", "qwen", "other@2"):
         await start(forks)(name)
     await start(forks)("eval-eval_1", registered="qwen")
     assert [request.spec.tool_parser for request in forks.requests] == ["hermes", "hermes", "", "hermes"]
+    assert [request.spec.reasoning_parser for request in forks.requests] == ["r1", "r1", "", "r1"]
 
 
 async def test_a_cpu_is_given_to_nobody(tmp_path: Path) -> None:

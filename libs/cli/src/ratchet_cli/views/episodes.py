@@ -110,6 +110,8 @@ def _said(session: Session, *, tokens: bool = False, remarks: Sequence[Remark] =
         for message in messages:
             yield Step(message.role, _text(message))
         role = f" of {one.question.role}" if one.question.role else ""
+        if one.reasoning:
+            yield Step(f"thoughts before answer {one.index + 1}", _text(Message("assistant", one.reasoning)))
         remark = remarks[one.index] if remarks else Remark("")
         yield Step(f"answer {one.index + 1}{role}: {one.finish_reason}{remark.facts}", _text(one.answer))
         if remark.used:

@@ -21,6 +21,12 @@ class Text(BaseModel):
     text: str
 
 
+class Thinking(BaseModel):
+    type: Literal["thinking"] = "thinking"
+    thinking: str
+    signature: Literal[""] = Field(default="", description="Nobody has to sign them: they are left out when sent back.")
+
+
 class ToolUse(BaseModel):
     type: Literal["tool_use"] = "tool_use"
     id: str
@@ -40,7 +46,7 @@ class MessageObject(BaseModel):
     type: Literal["message"] = "message"
     role: Literal["assistant"] = "assistant"
     model: str = Field(description='The version that answered, "starter@2".')
-    content: list[Text | ToolUse]
+    content: list[Text | Thinking | ToolUse]
     stop_reason: Literal["end_turn", "max_tokens", "stop_sequence", "tool_use"] | None
     stop_sequence: str | None
     usage: Usage
@@ -104,17 +110,18 @@ def _change(change: Change) -> str:
     index = change.block.index
     match change:
         case Opened(block):
-            empty = ToolUse(id=block.call_id, name=block.name, input={}) if block.is_call else Text(text="")
+            empty = _content(Block(index, block.call_id, block.name, block.is_reasoning))
             return _event("content_block_start", index=index, content_block=empty.model_dump())
         case Grown(block, text):
-            delta = {"type": "input_json_delta", "partial_json": text} if block.is_call else _text_delta(text)
-            return _event("content_block_delta", index=index, delta=delta)
+            return _event("content_block_delta", index=index, delta=_delta(block, text))
         case Closed():
             return _event("content_block_stop", index=index)
 
 
-def _text_delta(text: str) -> dict[str, Any]:
-    return {"type": "text_delta", "text": text}
+def _delta(block: Block, text: str) -> dict[str, Any]:
+    if block.is_call:
+        return {"type": "input_json_delta", "partial_json": text}
+    return {"type": "thinking_delta", "thinking": text} if block.is_reasoning else {"type": "text_delta", "text": text}
 
 
 def _event(kind: str, /, **data: Any) -> str:
@@ -130,7 +137,9 @@ def _end(blocks: Blocks) -> dict[str, Any]:
     return {"stop_reason": "tool_use" if calls else "end_turn", "stop_sequence": None}
 
 
-def _content(block: Block) -> Text | ToolUse:
+def _content(block: Block) -> Text | Thinking | ToolUse:
+    if block.is_reasoning:
+        return Thinking(thinking=block.text)
     if not block.is_call:
         return Text(text=block.text)
     return ToolUse(id=block.call_id, name=block.name, input=_arguments(block.text))

@@ -1,5 +1,5 @@
-"""An answer as a row of blocks, each a text or a call of a tool: the shape that Anthropic's API and OpenAI's Responses
-share, made of the pieces of a completion as they come."""
+"""An answer as a row of blocks, each a text, thoughts or a call of a tool: the shape that Anthropic's API and OpenAI's
+Responses share, made of the pieces of a completion as they come."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,6 +16,7 @@ class Block:
     """Empty for a text."""
     name: str = ""
     """The name of the tool that is called; empty for a text."""
+    is_reasoning: bool = False
     text: str = ""
     """The text so far, or the arguments of the call."""
 
@@ -59,6 +60,8 @@ class Blocks:
 
     def add(self, piece: Completion) -> Iterator[Change]:
         """The changes that a piece makes, the last of which closes the last block where the piece ends the answer."""
+        if piece.reasoning:
+            yield from self._add_text(piece.reasoning, is_reasoning=True)
         if piece.text:
             yield from self._add_text(piece.text)
         for call in piece.tool_calls:
@@ -69,9 +72,9 @@ class Blocks:
                 yield from self._open_call(index)  # without arguments
             yield from self._close()
 
-    def _add_text(self, text: str) -> Iterator[Change]:
-        if self._open is None or self._open.is_call:
-            yield from self._begin(Block(len(self.made)))
+    def _add_text(self, text: str, *, is_reasoning: bool = False) -> Iterator[Change]:
+        if self._open is None or self._open.is_call or self._open.is_reasoning != is_reasoning:
+            yield from self._begin(Block(len(self.made), is_reasoning=is_reasoning))
         assert self._open is not None, "it was opened"
         yield self._grow(self._open, text)
 

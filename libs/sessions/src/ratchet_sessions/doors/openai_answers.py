@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, SerializerFunctionWrapHandler, model_serializer
 
 from ratchet_policies import Completion, Echo, FinishReason, TokenCandidate
 from ratchet_problems import ToolCall
@@ -55,7 +55,18 @@ class TextLogprobs(BaseModel):
     text_offset: list[int]
 
 
-class AnswerMessage(BaseModel):
+class _Reasoned(BaseModel):
+    reasoning_content: str | None = Field(
+        default=None, description="Not OpenAI's: the model's thoughts, if it has some."
+    )
+
+    @model_serializer(mode="wrap")
+    def _without_none(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        written: dict[str, Any] = handler(self)
+        return written if self.reasoning_content else {k: v for k, v in written.items() if k != "reasoning_content"}
+
+
+class AnswerMessage(_Reasoned):
     role: Literal["assistant"] = "assistant"
     content: str
 
@@ -71,7 +82,7 @@ class MadeCall(BaseModel):
     function: MadeFunctionCall
 
 
-class CallingMessage(BaseModel):
+class CallingMessage(_Reasoned):
     role: Literal["assistant"] = "assistant"
     content: str | None
     tool_calls: list[MadeCall]
@@ -177,7 +188,10 @@ def echoing(choice: Completion, echo: Echo | None) -> Completion:
 
 
 def chat_delta(choice: Completion, index: int, offset: int, opens: bool) -> dict[str, Any]:
-    delta: dict[str, Any] = {"content": choice.text} if choice.text or (opens and not choice.tool_calls) else {}
+    is_text = choice.text or (opens and not choice.tool_calls and not choice.reasoning)
+    delta: dict[str, Any] = {"content": choice.text} if is_text else {}
+    if choice.reasoning:
+        delta["reasoning_content"] = choice.reasoning
     if choice.tool_calls:
         delta["tool_calls"] = [_call_delta(call) for call in choice.tool_calls]
     logprobs = _chat_logprobs(choice)
@@ -220,12 +234,12 @@ def _usage(answers: Sequence[Answer]) -> Usage:
 
 def _message(choice: Completion) -> AnswerMessage | CallingMessage:
     if not choice.tool_calls:
-        return AnswerMessage(content=choice.text)
+        return AnswerMessage(content=choice.text, reasoning_content=choice.reasoning or None)
     calls = [
         MadeCall(id=call.id, function=MadeFunctionCall(name=call.name, arguments=call.arguments))
         for call in choice.tool_calls
     ]
-    return CallingMessage(content=choice.text or None, tool_calls=calls)
+    return CallingMessage(content=choice.text or None, tool_calls=calls, reasoning_content=choice.reasoning or None)
 
 
 def _call_delta(call: ToolCall) -> dict[str, Any]:

@@ -158,6 +158,8 @@ class Message(BaseModel):
     function_call: None = None
     audio: None = None
     annotations: list[Any] | None = Field(default=None, max_length=0)
+    reasoning_content: Text | None = Field(default=None, description="Ignored: an answer's thoughts.")
+    reasoning: Text | None = Field(default=None, description="Ignored, as vLLM writes them.")
     provider_specific_fields: dict[str, Any] | None = Field(default=None, description="LiteLLM's. Ignored.")
 
     @model_validator(mode="after")

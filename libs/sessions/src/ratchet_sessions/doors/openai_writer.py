@@ -62,7 +62,11 @@ class Writer:
         if opens:
             choice = answers.echoing(choice, self._echoes.setdefault(piece.prompt, delta.echo))
         elif not (
-            choice.text or choice.tool_calls or choice.candidates or answers.FINISH_REASONS[choice.finish_reason]
+            choice.text
+            or choice.reasoning
+            or choice.tool_calls
+            or choice.candidates
+            or answers.FINISH_REASONS[choice.finish_reason]
         ):
             return ""
         offset = self._sent.get(index, 0)

@@ -33,6 +33,19 @@ class OutputMessage(BaseModel):
     content: list[OutputText]
 
 
+class ReasoningText(BaseModel):
+    type: Literal["reasoning_text"] = "reasoning_text"
+    text: str
+
+
+class ReasoningItem(BaseModel):
+    id: str
+    type: Literal["reasoning"] = "reasoning"
+    status: State
+    summary: list[Any] = Field(default_factory=list, max_length=0)
+    content: list[ReasoningText]
+
+
 class MadeCall(BaseModel):
     id: str
     type: Literal["function_call"] = "function_call"
@@ -69,7 +82,7 @@ class ResponseObject(BaseModel):
     created_at: int
     status: State
     model: str = Field(description='The version that answered, "starter@2".')
-    output: list[OutputMessage | MadeCall]
+    output: list[OutputMessage | ReasoningItem | MadeCall]
     usage: Usage | None
     error: None = None
     incomplete_details: Incomplete | None = None
@@ -162,15 +175,19 @@ class Writer:
         """The last block is the one that max_output_tokens cuts off."""
         return "incomplete" if self._is_cut and block is self._blocks.made[-1] else "completed"
 
-    def _item(self, block: Block, state: State) -> OutputMessage | MadeCall:
+    def _item(self, block: Block, state: State) -> OutputMessage | ReasoningItem | MadeCall:
         name = self._name(block)
         if block.is_call:
             return MadeCall(id=name, call_id=block.call_id, name=block.name, arguments=block.text, status=state)
+        if block.is_reasoning:
+            thoughts = [] if state == "in_progress" else [ReasoningText(text=block.text)]
+            return ReasoningItem(id=name, status=state, content=thoughts)
         content = [] if state == "in_progress" else [OutputText(text=block.text)]
         return OutputMessage(id=name, status=state, content=content)
 
     def _name(self, block: Block) -> str:
-        return f"{'fc' if block.is_call else 'msg'}_{self._id}_{block.index}"
+        kind = "fc" if block.is_call else "rs" if block.is_reasoning else "msg"
+        return f"{kind}_{self._id}_{block.index}"
 
     def _changes(self, piece: AnswerPiece) -> str:
         self._prompt_tokens += piece.delta.prompt_tokens
@@ -185,9 +202,11 @@ class Writer:
             case Opened():
                 yield self._event_of_item("response.output_item.added", block, "in_progress")
                 if not block.is_call:
-                    yield self._event("response.content_part.added", **part, part=OutputText(text="").model_dump())
+                    yield self._event("response.content_part.added", **part, part=_part(block, "").model_dump())
             case Grown(_, text) if block.is_call:
                 yield self._event("response.function_call_arguments.delta", **part, delta=text)
+            case Grown(_, text) if block.is_reasoning:
+                yield self._event("response.reasoning_text.delta", **part, delta=text)
             case Grown(_, text):
                 yield self._event("response.output_text.delta", **part, delta=text, logprobs=[])
             case Closed():
@@ -196,8 +215,11 @@ class Writer:
                         "response.function_call_arguments.done", **part, name=block.name, arguments=block.text
                     )
                 else:
-                    yield self._event("response.output_text.done", **part, text=block.text, logprobs=[])
-                    whole = OutputText(text=block.text).model_dump()
+                    if block.is_reasoning:
+                        yield self._event("response.reasoning_text.done", **part, text=block.text)
+                    else:
+                        yield self._event("response.output_text.done", **part, text=block.text, logprobs=[])
+                    whole = _part(block, block.text).model_dump()
                     yield self._event("response.content_part.done", **part, part=whole)
                 yield self._event_of_item("response.output_item.done", block, self._state(block))
 
@@ -208,3 +230,7 @@ class Writer:
         number = self._events
         self._events += 1
         return sse.event({"type": kind, "sequence_number": number} | data, kind)
+
+
+def _part(block: Block, text: str) -> OutputText | ReasoningText:
+    return ReasoningText(text=text) if block.is_reasoning else OutputText(text=text)

@@ -278,13 +278,16 @@ class Completion(_message.Message):
     CANDIDATES_FIELD_NUMBER: _builtins.int
     TOOL_CALLS_FIELD_NUMBER: _builtins.int
     STOP_FIELD_NUMBER: _builtins.int
+    REASONING_FIELD_NUMBER: _builtins.int
     index: _builtins.int
     """From 0, among the completions of one prompt."""
     text: _builtins.str
-    """The text without its calls of tools."""
+    """The text without its calls of tools, and without its reasoning."""
     finish_reason: Global___FinishReason.ValueType
     stop: _builtins.str
     """The stop string that ended it; empty for any other end."""
+    reasoning: _builtins.str
+    """Thoughts before the answer, apart from its text, where the node has a parser of the model's. Their tokens count."""
     @_builtins.property
     def token_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
     @_builtins.property
@@ -308,10 +311,11 @@ class Completion(_message.Message):
         candidates: _abc.Iterable[Global___TokenCandidates] | None = ...,
         tool_calls: _abc.Iterable[_chat_pb2.ToolCall] | None = ...,
         stop: _builtins.str = ...,
+        reasoning: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidates", b"candidates", "finish_reason", b"finish_reason", "index", b"index", "log_probs", b"log_probs", "stop", b"stop", "text", b"text", "token_ids", b"token_ids", "tool_calls", b"tool_calls"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidates", b"candidates", "finish_reason", b"finish_reason", "index", b"index", "log_probs", b"log_probs", "reasoning", b"reasoning", "stop", b"stop", "text", b"text", "token_ids", b"token_ids", "tool_calls", b"tool_calls"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

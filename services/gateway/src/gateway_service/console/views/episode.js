@@ -62,6 +62,7 @@ function drawn({ session, ended, changes, verdict, left_out }) {
 const called = (call) => [
   call.branch && call.index > 0 && step(`branch: ${call.branch.reason}`),
   call.messages.map((message) => said(message.role, message)),
+  call.reasoning && step(`thoughts before answer ${call.index + 1}`, call.reasoning),
   said(`answer ${call.index + 1}: ${call.finish_reason}`, call.answer),
 ];
 

@@ -72,6 +72,7 @@ class EngineDefaults:
     start_timeout: timedelta
     """Beside the time that reading the weights takes."""
     tool_parsers: Mapping[str, str] = field(default_factory=dict)
+    reasoning_parsers: Mapping[str, str] = field(default_factory=dict)
     """By the name of a model in the registry; vLLM's name of each."""
     kv_cache_share: int = 0
     """Bytes."""
@@ -170,6 +171,7 @@ def engine_spec(
         sleeps=options.sleeps,
         devices=tuple(devices),
         tool_parser=defaults.tool_parsers.get(registered, ""),
+        reasoning_parser=defaults.reasoning_parsers.get(registered, ""),
     )
 
 

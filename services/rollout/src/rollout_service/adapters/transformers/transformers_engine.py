@@ -94,6 +94,8 @@ class TransformersEngine:
             raise ValueError(_REFUSED.format("tensor_parallel_size above 1"))
         if spec.sleeps:
             raise ValueError(_REFUSED.format("options.sleeps"))
+        if spec.reasoning_parser:
+            raise ValueError(_REFUSED.format("parser of RATCHET_ROLLOUT_REASONING_PARSERS"))
         torch.manual_seed(secrets.randbits(63))  # forks of one process would draw the same samples
         try:
             model = loaded(spec, spec.model)

@@ -1,4 +1,4 @@
-"""The calls of tools that chats offer: vLLM's parsers read them from what a model writes.
+"""Calls of tools and thoughts: vLLM's parsers read them from what a model writes.
 
 Runs only in the engine process. The parsers are imported when an engine has one.
 """
@@ -19,53 +19,65 @@ if TYPE_CHECKING:
     from vllm.sampling_params import StructuredOutputsParams
 
 
-class ToolParser:
-    """What reads the calls that one model writes."""
+class Parsers:
+    """Those of one model."""
 
-    def __init__(self, name: str, model_config: Any, tokenizer: Any) -> None:
-        """`name`: vLLM's. Raises ValueError when it has no such parser, or the parser does not fit the tokenizer."""
-        from vllm.parser import ParserManager
-
+    def __init__(self, tools: str, reasoning: str, model_config: Any, tokenizer: Any) -> None:
+        """`tools`, `reasoning`: vLLM's names, or empty. Raises ValueError when it has no such parser, or the parser
+        does not fit the tokenizer."""
+        self.tools, self.reasoning = tools, reasoning
         self._model_config = model_config
         self._tokenizer = tokenizer
+        self._of_thoughts = self._parser("", reasoning, "REASONING")
+        self._of_both = self._parser(tools, reasoning, "TOOL") if tools else None
+
+    def _parser(self, tools: str, reasoning: str, setting: str) -> "type[Parser] | None":
+        """None for no names."""
+        from vllm.parser import ParserManager
+
         try:
-            self._parser = ParserManager.get_parser(
-                tool_parser_name=name, enable_auto_tools=True, model_name=model_config.model, tokenizer=tokenizer
+            parser: type[Parser] | None = ParserManager.get_parser(
+                tool_parser_name=tools or None,
+                reasoning_parser_name=reasoning or None,
+                enable_auto_tools=True,
+                model_name=self._model_config.model,
+                tokenizer=self._tokenizer,
             )
         except TypeError as error:
-            raise ValueError(f"{name} of RATCHET_ROLLOUT_TOOL_PARSERS cannot be used: {error}") from error
+            name = tools or reasoning
+            raise ValueError(f"{name} of RATCHET_ROLLOUT_{setting}_PARSERS cannot be used: {error}") from error
+        return parser
 
-    def reader(self, prompt: ChatPrompt, json_schema: str | None) -> "CallReader":
-        """For the answers to a chat that offers tools. `json_schema`: for an answer that calls none.
+    def reader(self, prompt: ChatPrompt, json_schema: str | None) -> "AnswerReader":
+        """For the answers to a chat. `json_schema`: for an answer that calls no tool.
 
         Raises ValueError for tools that vLLM does not take.
         """
-        assert prompt.tools is not None
         request = _request(prompt.messages, prompt.tools, json_schema)
+        parser = self._of_both if prompt.tools else self._of_thoughts
+        assert parser is not None, "an answer without thoughts and calls is text"
 
         def make() -> "Parser":
-            assert self._parser is not None
-            return self._parser(
-                self._tokenizer, request.tools, chat_template_kwargs={}, model_config=self._model_config
-            )
+            return parser(self._tokenizer, request.tools, chat_template_kwargs={}, model_config=self._model_config)
 
-        return CallReader(make().adjust_request(request), make, prompt.tools)
+        return AnswerReader(make().adjust_request(request), make, prompt.tools)
 
 
 @dataclass(frozen=True, slots=True)
 class _Said:
     text: str = ""
+    reasoning: str = ""
     calls: tuple[ToolCall, ...] = ()
 
 
-class CallReader:
-    """Reads the calls in the answers to one request, in their pieces as they come.
+class AnswerReader:
+    """Reads thoughts and calls in the answers to one request, in their pieces as they come.
 
     A whole answer is what its pieces make up: read at once, a call that max_tokens cut off would be no call, and its
     markup the answer's text.
     """
 
-    def __init__(self, request: "ChatCompletionRequest", make: Callable[[], "Parser"], tools: Tools) -> None:
+    def __init__(self, request: "ChatCompletionRequest", make: Callable[[], "Parser"], tools: Tools | None) -> None:
         """`request`: as the parser adjusted it."""
         self._request = request
         self._parsers: defaultdict[int, Parser] = defaultdict(make)
@@ -82,15 +94,17 @@ class CallReader:
         return bool(self._request.skip_special_tokens)
 
     def read(self, piece: Completion, prompt_ids: Sequence[int]) -> Completion:
-        """The same piece, with its calls apart from its text."""
+        """The same piece, with its thoughts and calls apart from its text."""
         said = self._said(piece, prompt_ids)
+        if self._tools is None:
+            return replace(piece, text=said.text, reasoning=said.reasoning)
         calls = tuple(call for call in said.calls if call.index == 0 or not self._tools.single)
         if calls:
             self._calling.add(piece.index)
         reason = piece.finish_reason
         if reason is FinishReason.STOP and piece.index in self._calling and not self._tools.called:
             reason = FinishReason.TOOL_CALLS
-        return replace(piece, text=said.text, tool_calls=calls, finish_reason=reason)
+        return replace(piece, text=said.text, reasoning=said.reasoning, tool_calls=calls, finish_reason=reason)
 
     def _said(self, piece: Completion, prompt_ids: Sequence[int]) -> _Said:
         delta = self._parsers[piece.index].parse_delta(
@@ -107,25 +121,22 @@ class CallReader:
             name = (call.function.name if call.function else None) or ""
             arguments = (call.function.arguments if call.function else None) or ""
             read.append(ToolCall(name, arguments, call.id or "", call.index))
-        return _Said(delta.content or "", tuple(read))
+        return _Said(delta.content or "", delta.reasoning or "", tuple(read))
 
 
-def _request(messages: Sequence[Message], tools: Tools, json_schema: str | None) -> "ChatCompletionRequest":
+def _request(messages: Sequence[Message], tools: Tools | None, json_schema: str | None) -> "ChatCompletionRequest":
     """The request that vLLM's parsers read: as OpenAI's API writes it."""
     from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
 
-    choice: Any = "required" if tools.required else "auto"
-    if tools.called:
-        choice = {"type": "function", "function": {"name": tools.called}}
     followed = None
     if json_schema is not None:
         followed = {"type": "json_schema", "json_schema": {"name": "answer", "schema": json.loads(json_schema)}}
-    return ChatCompletionRequest.model_validate(
-        {
-            "messages": [as_record(message, str) for message in messages],
-            "tools": offered(tools),
-            "tool_choice": choice,
-            "parallel_tool_calls": not tools.single,
-            "response_format": followed,
-        }
-    )
+    said = {"messages": [as_record(message, str) for message in messages], "response_format": followed}
+    return ChatCompletionRequest.model_validate(said | (_choice(tools) if tools else {}))
+
+
+def _choice(tools: Tools) -> dict[str, Any]:
+    choice: Any = "required" if tools.required else "auto"
+    if tools.called:
+        choice = {"type": "function", "function": {"name": tools.called}}
+    return {"tools": offered(tools), "tool_choice": choice, "parallel_tool_calls": not tools.single}

@@ -48,8 +48,8 @@ class VllmEngine:
     library = Library.VLLM
     computes_apart = True
 
-    def __init__(self, llm: "AsyncLLM", tool_parser: str = "") -> None:
-        """`tool_parser`: vLLM's name of it, or empty. Raises ValueError when it cannot be used."""
+    def __init__(self, llm: "AsyncLLM", tool_parser: str = "", reasoning_parser: str = "") -> None:
+        """The parsers: vLLM's names of them, or empty. Raises ValueError when one cannot be used."""
         self._llm = llm
         self._tokenizer: Any = llm.get_tokenizer()
         self.max_model_len = int(llm.model_config.max_model_len)
@@ -59,7 +59,7 @@ class VllmEngine:
         vocabulary = int(llm.model_config.get_vocab_size())
         self._prompts = Prompts(Path(llm.model_config.model), self._tokenizer, vocabulary, self.max_model_len)
         self.has_chat_template = self._prompts.has_chat_template
-        self._tools = tools.ToolParser(tool_parser, llm.model_config, self._tokenizer) if tool_parser else None
+        self._parsers = tools.Parsers(tool_parser, reasoning_parser, llm.model_config, self._tokenizer)
         self._prepared = ""
         """The policy id of the weights that it has with the changes that are ready."""
         self._dropping: asyncio.Task[None] | None = None
@@ -82,7 +82,7 @@ class VllmEngine:
             # On CPU, vLLM spawns workers to bind each to its cores. We do not bind, and a fork has everything imported:
             # it saves some 10 s and 400 MB.
             os.environ["VLLM_WORKER_MULTIPROC_METHOD"] = "fork"
-        return cls(AsyncLLM.from_vllm_config(config, disable_log_stats=True), spec.tool_parser)
+        return cls(AsyncLLM.from_vllm_config(config, disable_log_stats=True), spec.tool_parser, spec.reasoning_parser)
 
     @property
     def dead(self) -> bool:
@@ -225,18 +225,18 @@ class VllmEngine:
         finally:
             self._running.discard(request_id)
 
-    def _reader(self, call: wire.Generate) -> tools.CallReader | None:
-        """None for a request without tools."""
-        if call.messages is None or call.tools is None:
+    def _reader(self, call: wire.Generate) -> tools.AnswerReader | None:
+        """None for an answer that is text and nothing else."""
+        if call.messages is None or (call.tools is None and not self._parsers.reasoning):
             return None
-        if self._tools is None:
+        if call.tools is not None and not self._parsers.tools:
             raise RequestRefused(
                 "prompt.chat.tools",
                 "it is not known how this model calls tools: the operator has to name vLLM's parser for it,"
                 """ as in RATCHET_ROLLOUT_TOOL_PARSERS='{"name of the model": "hermes"}'""",
             )
         try:
-            return self._tools.reader(ChatPrompt(call.messages, call.tools), call.sampling.json_schema)
+            return self._parsers.reader(ChatPrompt(call.messages, call.tools), call.sampling.json_schema)
         except ValueError as error:
             raise RequestRefused("prompt.chat.tools", str(error)) from error
 
@@ -251,7 +251,7 @@ class VllmEngine:
         return Echo(text, ((first,), *(_candidates(entry or {}, token, top) for entry, token in others)))
 
     def _sampling(
-        self, sampling: Sampling, prompt_tokens: int, stream: bool, reader: tools.CallReader | None
+        self, sampling: Sampling, prompt_tokens: int, stream: bool, reader: tools.AnswerReader | None
     ) -> "SamplingParams":
         from vllm import SamplingParams
         from vllm.exceptions import VLLMClientError
@@ -316,6 +316,7 @@ def engine_args(spec: wire.EngineSpec) -> "AsyncEngineArgs":
         enable_chunked_prefill=False if spec.device == "cpu" else None,
         scheduling_policy="priority",  # of equal priority the first that came, as without
         enable_sleep_mode=spec.sleeps,
+        reasoning_parser=spec.reasoning_parser,  # a form is followed after the thoughts
         seed=secrets.randbits(31),  # with vLLM's fixed default, two engines would draw the same samples
         logprobs_mode="processed_logprobs",
         generation_config="vllm",  # sampling as in the request, not as in the model's generation_config.json
