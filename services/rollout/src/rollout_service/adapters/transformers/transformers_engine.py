@@ -27,7 +27,7 @@ from ratchet_kit import model_config
 from ratchet_policies import Completion, Echo, FinishReason, TokenCandidate, joined
 from rollout_service.adapters.engines import kv_cache, wire
 from rollout_service.adapters.engines.prompts import Prompts
-from rollout_service.adapters.engines.refusals import RequestRefused, WeightsRefused
+from rollout_service.adapters.engines.refusals import NO_LENGTH, RequestRefused, WeightsRefused
 from rollout_service.adapters.engines.sent_weights import SentWeights
 from rollout_service.adapters.transformers import batches, trials, weights
 from rollout_service.adapters.transformers.batches import Row
@@ -272,7 +272,10 @@ def loaded(spec: wire.EngineSpec, folder: str) -> Any:
             state_dict=dict(SentWeights(Path(folder), stack)),
             dtype=getattr(torch, spec.dtype),
             output_loading_info=True,
+            ignore_mismatched_sizes=True,  # said below by name
         )
+    for name, has, wanted in sorted(said["mismatched_keys"]):
+        raise WeightsRefused(f"{name} has the shape {list(has)}, and by the model's config it is {list(wanted)}")
     if lacking := sorted(said["missing_keys"]):
         raise WeightsRefused(f"the weights lack {', '.join(lacking[:3])} ({len(lacking)} in all)")
     weights.check(model, Path(folder))
@@ -300,7 +303,7 @@ def model_length(spec: wire.EngineSpec, config: Any, cached: int) -> int:
     own = _length(config.get_text_config())
     wanted = spec.max_model_len or own
     if wanted is None:
-        raise ValueError("the model's config does not say how long its texts may be: give max_model_len")
+        raise ValueError(NO_LENGTH)
     if own is not None and wanted > own:
         raise ValueError(f"max_model_len is {wanted}, and the model's config says {own}")
     if wanted > cached and (spec.max_model_len or not cached):
