@@ -49,6 +49,8 @@ class ScriptedEngine:
         self.cpu_time = timedelta()
         self.interrupted = asyncio.Event()
         self.asleep = False
+        self.turn_error: RatchetError | None = None
+        """Raised in place of falling asleep, or waking."""
         self.prepared: ModelFolder | None = None
         self._death: asyncio.Future[Death] = asyncio.get_running_loop().create_future()
 
@@ -99,11 +101,16 @@ class ScriptedEngine:
     async def sleep(self) -> None:
         assert not self.asleep
         assert self.generating == 0, "it must not sleep while it generates"
-        self.asleep = True
+        self._turn(asleep=True)
 
     async def wake(self) -> None:
         assert self.asleep
-        self.asleep = False
+        self._turn(asleep=False)
+
+    def _turn(self, *, asleep: bool) -> None:
+        if self.turn_error:
+            raise self.turn_error
+        self.asleep = asleep
 
     async def prepare(self, folder: ModelFolder) -> None:
         assert not self.asleep

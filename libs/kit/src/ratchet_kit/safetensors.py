@@ -26,6 +26,8 @@ WIDTHS: Mapping[str, int] = {
 """Bytes of an element, by the dtypes of weights."""
 PREFIX = 8
 """Bytes before the header: its size."""
+METADATA = "__metadata__"
+"""In a header, the name of what is no tensor."""
 _EXPONENT_ENDS: Mapping[str, int] = {"F64": 0xF0, "F32": 0x80, "BF16": 0x80}
 """The least second byte, from the top, of an element whose exponent has no 0. An F16 has all of its in the first."""
 _F16 = bytes(0x7F if top & 0x7C == 0x7C else 0 for top in range(256))
@@ -71,7 +73,7 @@ def _entries(header: dict[str, Any]) -> Sequence[Entry]:
     """Raises KeyError, AttributeError, TypeError or ValueError for one that is none."""
     found = []
     for name, entry in header.items():
-        if name != "__metadata__":
+        if name != METADATA:
             begin, end = map(index, entry["data_offsets"])
             dtype, shape = str(entry["dtype"]), [index(size) for size in entry["shape"]]
             width = WIDTHS.get(dtype)

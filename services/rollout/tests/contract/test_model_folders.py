@@ -3,7 +3,9 @@
 import asyncio
 import hashlib
 import json
+import threading
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from ratchet_kit.storage import Folder
 from ratchet_testing.disks import full_disk
 from rollout_service.adapters.changes import read
 from rollout_service.adapters.folders import DiskModelFolders
+from rollout_service.adapters.receiving import Receiver
 from rollout_service.domain.ports import ModelFolder, ModelFolders
 from rollout_service.domain.weights import Chunk, TensorHeader, WeightStream
 
@@ -220,6 +223,7 @@ class TestDisk:
             ([Chunk(b"x")], InvalidArgument, "before the first tensor"),
             (tensor("w", BYTES) * 2, InvalidArgument, "twice"),
             ([TensorHeader("w", "F31", (1,), "")], InvalidArgument, "dtype"),
+            (tensor("__metadata__", BYTES), InvalidArgument, "__metadata__"),
         ],
     )
     async def test_leaves_nothing_of_damaged_weights(
@@ -315,6 +319,48 @@ async def test_weights_that_the_disk_has_no_room_for_are_refused_before_the_firs
     with pytest.raises(ResourceExhausted, match=r"\d+ are missing"):
         await folders.receive(huge, stream(*tensor("w", BYTES)))
     assert not (tmp_path / "work").exists()
+
+
+async def test_a_caller_that_leaves_while_it_writes_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread that takes what came goes on after it."""
+    folders = on_disk(tmp_path / "work")
+    base = await folders.fetch(str(write_model(tmp_path / "base")))
+    begun, go_on, ended = threading.Event(), threading.Event(), threading.Event()
+    take = Receiver.take
+
+    def slowly(receiver: Receiver, parts: Sequence[TensorHeader | Chunk]) -> None:
+        begun.set()
+        go_on.wait()
+        try:
+            take(receiver, parts)
+        finally:
+            ended.set()
+
+    monkeypatch.setattr(Receiver, "take", slowly)
+    receiving = asyncio.create_task(folders.receive(base, stream(*tensor("w", OTHER), *tensor("v", OTHER))))
+    await asyncio.to_thread(begun.wait)
+    receiving.cancel()
+    await asyncio.wait([receiving])
+    go_on.set()
+    await asyncio.to_thread(ended.wait)
+    assert content(tmp_path / "work") == []
+
+
+async def test_the_base_may_go_while_weights_come(tmp_path: Path) -> None:
+    """Another sender was faster."""
+    folders = on_disk(tmp_path / "work")
+    first = await folders.fetch(str(write_model(tmp_path / "base")))
+    base = await folders.receive(first, stream(*tensor("w", OTHER)))
+
+    async def weights() -> WeightStream:
+        yield tensor("w", BYTES)[0]
+        await folders.release(base)
+        yield Chunk(BYTES)
+
+    assert policy_id.of_folder((made := await folders.receive(base, weights(), changes=True)).path) == made.policy_id
+    assert (made.path / "config.json").read_bytes() == (first.path / "config.json").read_bytes()
 
 
 async def test_others_are_served_while_weights_are_hashed(tmp_path: Path) -> None:

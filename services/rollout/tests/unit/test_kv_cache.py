@@ -38,6 +38,14 @@ def test_a_token_takes_keys_and_values_in_each_layer(changes: dict[str, Any], dt
     assert kv_cache.bytes_per_token({"text_config": SMOLLM2 | changes}, dtype) == expected
 
 
+@pytest.mark.parametrize("name", sorted(SMOLLM2.keys() - {"num_key_value_heads"}))
+@pytest.mark.parametrize("value", [0, -1, "8", [8], 8.5, {}])
+def test_a_config_of_something_else_takes_the_share(name: str, value: Any) -> None:
+    """vLLM says what is wrong with it."""
+    chosen = kv_cache.choose(SMOLLM2 | {name: value}, Dtype.FLOAT32, None, 128, GIB, 16 * GIB)
+    assert chosen.size_bytes == GIB
+
+
 @pytest.mark.parametrize(
     ("context", "sequences", "share", "free", "expected", "reason"),
     [

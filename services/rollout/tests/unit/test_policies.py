@@ -13,6 +13,7 @@ from ratchet_kit.errors import (
     DataLoss,
     FailedPrecondition,
     Failure,
+    Internal,
     InvalidArgument,
     NotFound,
     RatchetError,
@@ -21,7 +22,7 @@ from ratchet_kit.errors import (
 )
 from ratchet_policies import FinishReason
 from rollout_service.domain.policies import LoadPolicy
-from rollout_service.domain.policy import PolicyName, State
+from rollout_service.domain.policy import Policy, PolicyName, State
 from rollout_service.domain.ports import KeptPolicy, ModelFolder
 
 from ..memory import content_id
@@ -310,16 +311,57 @@ class TestSleep:
         assert world.engine.loaded[-1].policy_id == content_id(b"new")
 
     async def test_one_that_died_asleep_comes_back_awake(self, world: World) -> None:
-        await world.load(sleeps=True)
-        await world.policies.sleep(P)
-        dead = world.engine
-        dead.die("killed")
-        await dead.died()
-        await asyncio.sleep(0.01)
-        await world.until(State.READY)
+        await self.dead_asleep(world)
+        with pytest.raises(Unavailable):
+            await world.policies.generate(P, REQUEST)
+        await self.again(world)
         await world.policies.generate(P, REQUEST)
         await world.policies.sleep(P)
         assert world.engine.asleep
+
+    async def test_one_that_died_asleep_takes_no_gpu_until_somebody_needs_it(self, world: World) -> None:
+        """A trainer has it: another engine would take the memory of its update."""
+        await self.dead_asleep(world)
+        await world.policies.sleep(P)
+        assert world.policies.get(P).state is State.READY, "who waits for it would wait for ever otherwise"
+        assert len(world.engines.started) == 1
+        with pytest.raises(Unavailable):
+            await world.update(b"new", base=BASE)
+        assert world.folders.held == []
+        assert (await self.again(world)).policy_id == BASE
+        await world.update(b"new", base=BASE)
+        assert world.engine.loaded[-1].policy_id == content_id(b"new")
+
+    async def test_one_that_died_asleep_is_unloaded(self, world: World) -> None:
+        await self.dead_asleep(world)
+        await world.policies.unload(P)
+        assert world.policies.names() == frozenset()
+
+    @pytest.mark.parametrize("asleep", [False, True])
+    async def test_one_that_cannot_turn_is_started_again(self, world: World, asleep: bool) -> None:
+        """vLLM takes no requests once it began to sleep: they would wait for ever."""
+        await world.load(sleeps=True)
+        if asleep:
+            await world.policies.sleep(P)
+        stuck = world.engine
+        stuck.turn_error = Internal("RuntimeError: no memory to pin")
+        with pytest.raises(Unavailable, match="no memory to pin"):
+            await (world.policies.generate(P, REQUEST) if asleep else world.policies.sleep(P))
+        assert stuck.stopped
+        await self.again(world)
+        await world.policies.generate(P, REQUEST)
+
+    async def dead_asleep(self, world: World) -> None:
+        await world.load(sleeps=True)
+        await world.policies.sleep(P)
+        world.engine.die("killed")
+        await asyncio.sleep(0.01)
+
+    async def again(self, world: World) -> Policy:
+        async with asyncio.timeout(2):
+            while len(world.engines.started) < 2:
+                await asyncio.sleep(0.001)
+        return await world.until(State.READY)
 
     async def test_not_without_the_option_and_not_what_is_not_there(self, world: World) -> None:
         await world.load()

@@ -3,6 +3,7 @@
 import json
 from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,52 @@ async def test_a_model_that_can_never_be_loaded_is_refused_for_good(
     with pytest.raises(InvalidArgument) as refused:
         await factory.start(PolicyName("p"), ModelFolder(folder, PolicyId("sha256:0"), 1), EngineOptions(**options))
     assert sentence in refused.value.message
+
+
+def encoder(folder: Path) -> None:
+    """What makes it a decoder (`is_decoder`) is not in the config."""
+    import transformers
+
+    ids = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
+    shape = {"num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 64, "intermediate_size": 64}
+    made = transformers.RoFormerConfig(vocab_size=512, initializer_range=0.2, embedding_size=64, **shape, **ids)
+    transformers.RoFormerForCausalLM(made).save_pretrained(folder)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "sentence"),
+    [
+        (
+            config(max_position_embeddings=512),
+            "wpe.weight has the shape [256, 192], and by the model's config it is [512, 192]",
+        ),
+        (config(vocab_size=600), "has the shape [512, 192], and by the model's config it is [600, 192]"),
+        (config(architectures=["CodeGenForCausalLM"]), "did not start"),
+        (encoder, "reads what comes after a token"),
+    ],
+)
+async def test_a_model_that_transformers_cannot_serve_is_refused_for_good(
+    factory: EngineProcesses, make_model: Callable[..., Path], spoil: Callable[[Path], None], sentence: str
+) -> None:
+    await test_a_model_that_can_never_be_loaded_is_refused_for_good(
+        factory, partial(make_model, known=False), spoil, {}, sentence
+    )
+
+
+async def test_a_config_that_says_no_length_is_told_what_to_write(
+    factory: EngineProcesses, make_model: Callable[..., Path]
+) -> None:
+    folder = make_model()
+    config = {
+        name: value
+        for name, value in json.loads((folder / "config.json").read_text()).items()
+        if name != "max_position_embeddings"
+    }
+    (folder / "config.json").write_text(
+        json.dumps(config | {"model_type": "xlstm", "architectures": ["xLSTMForCausalLM"]})
+    )
+    with pytest.raises(InvalidArgument, match="write max_position_embeddings"):
+        await factory.start(PolicyName("p"), ModelFolder(folder, PolicyId("sha256:0"), 1), EngineOptions())
 
 
 async def test_memory_that_others_have_may_be_free_again(

@@ -1,5 +1,8 @@
 """Folders of a driver on a machine that does not share them, by a real Ray."""
 
+import errno
+import shutil
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -102,6 +105,68 @@ def test_a_file_is_there_once_it_is_whole(tmp_path: Path) -> None:
         server.write(str(file), 3, text[3:], True)
         assert file.read_bytes() == text
     assert [one.name for one in tmp_path.iterdir()] == [file.name]
+
+
+def test_one_rank_of_a_machine_brings_what_all_write(
+    copies: Copies, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two that wrote a file at once replaced it by half of it, which the driver could not read. A full disk ends none:
+    only the end of the driver."""
+    monkeypatch.setattr(folders, "FOLLOWS_S", 0.01)
+    (here / "usage").mkdir()
+    (here / "usage" / "host-1.seconds").write_text("1.0 2.0")
+    writers = list[int]()
+    answers: list[Exception] = [OSError(errno.ENOSPC, "full")] * 5
+
+    class Rank(Copies):
+        def _write(self, source: Path) -> None:
+            writers.append(threading.get_ident())
+            raise answers.pop() if answers else RuntimeError("the driver has ended")
+
+    ranks = [threading.Thread(target=Rank(here, None).follow, args=(here / "usage",)) for _ in range(2)]
+    for rank in ranks:
+        rank.start()
+    for rank in ranks:
+        rank.join(20)
+    assert len(writers) == 7
+    assert len({*writers[:6]}) == 1
+    assert writers[6] != writers[5], "another goes on where one ends"
+
+
+def test_two_runs_may_fetch_one_base(cluster: None, tmp_path: Path) -> None:
+    """And who reads the one of before goes on with it."""
+    here, there = tmp_path / "here", tmp_path / "there"
+    (there / "model").mkdir(parents=True)
+    (there / "model" / "weights").write_bytes(b"x" * 1000)
+    server = ray.remote(Elsewhere).options(num_cpus=0).remote(str(here), str(there))
+    runs = [Copies(here / "runs" / name, server) for name in ("one", "two")]
+    fetching = [threading.Thread(target=run.fetch, args=(here / "model",)) for run in runs]
+    for one in fetching:
+        one.start()
+    for one in fetching:
+        one.join()
+    with (here / "model" / "weights").open("rb") as opened:
+        (there / "model" / "weights").write_bytes(b"y" * 999)
+        runs[0].fetch(here / "model")
+        assert opened.read() == b"x" * 1000
+    assert folders.files(here / "model") == folders.files(there / "model")
+
+
+def test_a_rank_may_come_while_the_copy_of_before_is_removed(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It must not take for its own what is about to go."""
+    (here / "base").mkdir(parents=True)
+    (here / ".copy").touch()
+    remove, there = shutil.rmtree, list[bool]()
+
+    def removed(folder: Path, **options: bool) -> None:
+        there.append(here.exists())
+        remove(folder, **options)
+
+    monkeypatch.setattr(folders.shutil, "rmtree", removed)
+    assert Copies(here, None)
+    assert there == [False]
+    assert [one.name for one in here.parent.iterdir()] == [here.name]
+    assert [one.name for one in here.iterdir()] == [".copy"]
 
 
 def test_nothing_but_the_folders_of_the_run_is_served(tmp_path: Path) -> None:

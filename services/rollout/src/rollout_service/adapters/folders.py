@@ -86,6 +86,8 @@ class DiskModelFolders:
             return Path(tempfile.mkdtemp(prefix=prefix, dir=self._root))
 
     async def _receive(self, folder: Path, weights: WeightStream, base: ModelFolder, changed: bool) -> ModelFolder:
+        # First of all: others may take the place of the base while these come, and its folder is deleted then.
+        await asyncio.to_thread(_copy_config, base.path, folder)
         made = await asyncio.to_thread(Receiver, folder, base.path if changed else None, self._shard_bytes)
         try:
             some, size = list[TensorHeader | Chunk](), 0
@@ -100,7 +102,6 @@ class DiskModelFolders:
             await asyncio.to_thread(made.end)
         finally:
             await asyncio.to_thread(made.close)
-        await asyncio.to_thread(_copy_config, base.path, folder)
         known = Changes(base.policy_id, made.digest) if made.digest else None
         settings_id = base.settings_id or policy_id.settings_of_folder(folder)
         return ModelFolder(folder, PolicyId(made.policy_id), _size(folder), settings_id, known)

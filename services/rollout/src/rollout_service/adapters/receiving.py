@@ -9,6 +9,7 @@ import json
 import math
 import mmap
 import os
+import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -58,8 +59,10 @@ class Files:
         self._size = self._header = 0
 
     def place(self, name: str, dtype: str, shape: Sequence[int], size: int) -> Place:
-        """Raises InvalidArgument for a name that fits into no header."""
+        """Raises InvalidArgument for a name that no header can have."""
         entry = {"dtype": dtype, "shape": list(shape), "data_offsets": [self._size, self._size + size]}
+        if name == safetensors.METADATA:
+            raise _unreadable(f"no tensor can have the name {name}")
         length = len(json.dumps({name: entry}))  # never fewer bytes than it takes among others
         if length > _HEADER_BYTES:
             raise _unreadable(f"a tensor's name of {len(name)} characters is too long")
@@ -177,7 +180,7 @@ def write_again(tensor: Tensor, place: Place) -> Written:
 
 
 class Receiver:
-    """Takes the parts of a stream, and writes them to `folder`, until `close`.
+    """Takes the parts of a stream, and writes them to `folder`, until `close`: in whatever thread, one call at a time.
 
     `base`: the folder whose tensors stay as they are, unless they come.
     """
@@ -194,12 +197,16 @@ class Receiver:
         self._fits = bool(base)
         """So far all that came is of the names and shapes of the base."""
         self._coming: Coming | None = None
+        self._turn = threading.Lock()
+        self._closed = False
 
     def close(self) -> None:
-        """Nothing works on the folder once this returns."""
-        self._pool.shutdown(cancel_futures=True)
-        self._files.close()
-        self._changed.close()
+        """Nothing works on the folder once this returns, nor later: whoever is cancelled leaves a thread in `take`."""
+        with self._turn:
+            self._closed = True
+            self._pool.shutdown(cancel_futures=True)
+            self._files.close()
+            self._changed.close()
 
     @property
     def policy_id(self) -> str:
@@ -211,6 +218,16 @@ class Receiver:
         return of_hashes(self._hashes_of_changes) if self._fits else ""
 
     def take(self, parts: Sequence[TensorHeader | Chunk]) -> None:
+        with self._turn:
+            if not self._closed:
+                self._take(parts)
+
+    def end(self) -> None:
+        with self._turn:
+            if not self._closed:
+                self._end()
+
+    def _take(self, parts: Sequence[TensorHeader | Chunk]) -> None:
         for part in parts:
             match part:
                 case TensorHeader():
@@ -220,7 +237,7 @@ class Receiver:
                         raise _unreadable("a chunk comes before the first tensor")
                     self._coming.add(data)
 
-    def end(self) -> None:
+    def _end(self) -> None:
         self._finish()
         for name, tensor in self._base.items():
             if name not in self._names:

@@ -58,6 +58,8 @@ class PolicyHost:
         self._running: asyncio.Task[None] | None = None
         self._settled = asyncio.Event()
         self._asleep = False
+        self._needed = asyncio.Event()
+        """Since it was put to sleep."""
         self._started: float | None = None
         """The time since which the present engine has its GPUs; None without one."""
         self._spent = EngineUsage()
@@ -161,16 +163,25 @@ class PolicyHost:
     async def _set_asleep(self, *, asleep: bool) -> None:
         """Shielded: when the caller cancels, it must be known how the engine is."""
         async with self._weights.writing():
+            self.policy.serving_id()
+            if self._asleep == asleep:
+                return
             _, engine = self._serving(None)
-            if self._asleep != asleep:
-                started = time.monotonic()
+            started = time.monotonic()
+            try:
                 await (engine.sleep() if asleep else engine.wake())
-                self._asleep = asleep
-                seconds = round(time.monotonic() - started, 3)
-                log.info("engine.asleep_set", policy=self.policy.name, asleep=asleep, seconds=seconds)
+            except Internal as error:
+                await engine.stop()  # half asleep it would answer nobody, or with memory that is not its own
+                change = "sleep" if asleep else "wake"
+                raise Unavailable(f"the engine did not {change}, and is started again: {error.message}") from error
+            self._needed.clear()
+            self._asleep = asleep
+            seconds = round(time.monotonic() - started, 3)
+            log.info("engine.asleep_set", policy=self.policy.name, asleep=asleep, seconds=seconds)
 
     async def _awake(self) -> None:
         if self._asleep:
+            self._needed.set()
             await asyncio.shield(asyncio.create_task(self._set_asleep(asleep=False)))
 
     @asynccontextmanager
@@ -339,8 +350,10 @@ class PolicyHost:
             deaths = 1 if lived > self._limits.healthy_after else deaths + 1
             if deaths > self._limits.deaths:
                 raise Unavailable(f"{death.reason}; it died {deaths} times in a row")
-            self.policy = self.policy.restarting(death.reason)
             log.warning("engine.died", policy=self.policy.name, reason=death.reason, deaths=deaths)
+            if self._asleep:  # its GPUs are somebody else's: another engine would take their memory
+                await self._needed.wait()
+            self.policy = self.policy.restarting(death.reason)
             if deaths > 1:
                 await asyncio.sleep(self._limits.delay.total_seconds() * 2 ** (deaths - 2))
 

@@ -149,12 +149,13 @@ class Copies:
                 )
             began = time.monotonic()
             folder.mkdir(parents=True, exist_ok=True)
-            (folder / _COPY).touch()
-            for name in has.keys() - wanted.keys():
-                (folder / name).unlink()
-            missing = {name: file for name, file in wanted.items() if has.get(name) != file}
-            for name, file in missing.items():
-                self._read(folder / name, file)
+            with _locked(folder / _COPY):  # another run may have the same base
+                has = files(folder)
+                for name in has.keys() - wanted.keys():
+                    (folder / name).unlink()
+                missing = {name: file for name, file in wanted.items() if has.get(name) != file}
+                for name, file in missing.items():
+                    self._read(folder / name, file)
             size, seconds = sum(file.size for file in missing.values()), round(time.monotonic() - began, 1)
             log.info("folder.copied", folder=str(folder), bytes=size, seconds=seconds)
 
@@ -165,35 +166,37 @@ class Copies:
             shutil.rmtree(folder, ignore_errors=True)
 
     def follow(self, usage: Path) -> None:
-        """Brings what this machine's processes write to the usage and the records of the run, until the driver ends."""
+        """Brings what this machine's processes write to the usage and the records of the run, until the driver ends.
+        One rank does it for all of its machine; another goes on where that one ends."""
         known: dict[Path, File] = {}
-        while True:
-            for folder in (usage, self._work_dir / RECORD):
-                for name, file in files(folder).items():
-                    path = folder / name
-                    if known.get(path) != file and path.suffix != PART:
-                        try:
-                            self._write(path)
-                        except FileNotFoundError:
-                            continue
-                        except Exception:  # noqa: BLE001 (Ray has many: the driver has ended)
-                            return
-                        known[path] = file
-            time.sleep(FOLLOWS_S)
+        with _locked(self._work_dir / f"{_COPY}.follows"):
+            while True:
+                for folder in (usage, self._work_dir / RECORD):
+                    for name, file in files(folder).items():
+                        path = folder / name
+                        if known.get(path) != file and path.suffix != PART:
+                            try:
+                                self._write(path)
+                            except OSError:  # it is gone, or the driver's disk is full: the next look is soon
+                                continue
+                            except Exception:  # noqa: BLE001 (Ray has many: the driver has ended)
+                                return
+                            known[path] = file
+                time.sleep(FOLLOWS_S)
 
-    @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _alone(self) -> contextlib.AbstractContextManager[None]:
         """One rank of this machine at a time."""
-        with (self._work_dir / f"{_COPY}.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
+        return _locked(self._work_dir / f"{_COPY}.lock")
 
     def _read(self, target: Path, file: File) -> None:
+        """Whoever has the file of before open keeps it."""
         target.parent.mkdir(parents=True, exist_ok=True)
-        with target.open("wb") as opened:
+        part = target.with_name(target.name + PART)
+        with part.open("wb") as opened:
             for start in range(0, file.size, CHUNK):
                 opened.write(ray.get(self._server.read.remote(str(target), start)))
-        os.utime(target, ns=(file.changed_ns, file.changed_ns))
+        os.utime(part, ns=(file.changed_ns, file.changed_ns))
+        os.replace(part, target)
 
     def _write(self, source: Path) -> None:
         with source.open("rb") as opened:
@@ -216,15 +219,22 @@ def files(folder: Path) -> dict[str, File]:
     return found
 
 
+@contextlib.contextmanager
+def _locked(file: Path) -> Iterator[None]:
+    with file.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def _held(work_dir: Path) -> TextIO:
     """The mark of a copy, locked while it is open."""
     while True:
-        work_dir.mkdir(parents=True, exist_ok=True)
-        mark = (work_dir / _COPY).open("w")
-        fcntl.flock(mark, fcntl.LOCK_SH)
-        if os.fstat(mark.fileno()).st_nlink:  # else it was removed meanwhile, as unused
-            return mark
-        mark.close()
+        with contextlib.suppress(FileNotFoundError):  # the folder was removed meanwhile, as unused
+            work_dir.mkdir(parents=True, exist_ok=True)
+            mark = (work_dir / _COPY).open("w")
+            fcntl.flock(mark, fcntl.LOCK_SH)
+            if os.path.samestat(os.fstat(mark.fileno()), (work_dir / _COPY).stat()):
+                return mark
 
 
 def _is_copy(folder: Path) -> bool:
@@ -232,8 +242,10 @@ def _is_copy(folder: Path) -> bool:
 
 
 def _remove_unused(runs: Path) -> None:
-    """Copies of runs of which no rank is left here."""
+    """Copies of runs of which no rank is left here. Under another name first: a rank of the run may come meanwhile."""
     for mark in runs.glob(f"*/{_COPY}"):
         with contextlib.suppress(OSError), mark.open() as held:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(mark.parent, ignore_errors=True)
+            unused = mark.parent.with_name(f"{mark.parent.name}-unused-{os.getpid()}")
+            mark.parent.rename(unused)
+            shutil.rmtree(unused, ignore_errors=True)

@@ -32,7 +32,7 @@ def choose(
     One sequence may take more than the share, but nothing more than half of the free memory. `config`: the model's.
     `context`: tokens; None: as the config says. `share` and `free`: bytes, `free` without the model's weights.
     """
-    per_token, context = bytes_per_token(config, dtype), context or _text(config).get("max_position_embeddings")
+    per_token, context = bytes_per_token(config, dtype), context or _number(_text(config), "max_position_embeddings")
     most = KvCache(free // 2, "half of the free memory")
     fair = KvCache(share, "the policy's share of the machine")
     if per_token and context:
@@ -46,12 +46,14 @@ def choose(
 def bytes_per_token(config: Mapping[str, Any], dtype: Dtype) -> int | None:
     """Of keys and values in all layers; at least what they take. None for a config that does not say it as most do."""
     text = _text(config)
-    try:
-        heads = text.get("num_key_value_heads") or text["num_attention_heads"]
-        width = text.get("head_dim") or text["hidden_size"] // text["num_attention_heads"]
-        return 2 * int(text["num_hidden_layers"] * heads * width) * (4 if dtype is Dtype.FLOAT32 else 2)
-    except KeyError:
+    layers, queries, hidden = (
+        _number(text, name) for name in ("num_hidden_layers", "num_attention_heads", "hidden_size")
+    )
+    heads = _number(text, "num_key_value_heads") or queries
+    width = _number(text, "head_dim") or (hidden // queries if hidden and queries else None)
+    if not (layers and heads and width):
         return None
+    return 2 * layers * heads * width * (4 if dtype is Dtype.FLOAT32 else 2)
 
 
 def config_of(model: Path) -> Mapping[str, Any]:
@@ -67,6 +69,12 @@ def _text(config: Mapping[str, Any]) -> Mapping[str, Any]:
     """A model of texts and pictures has the part that reads texts apart."""
     part = config.get("text_config")
     return part if isinstance(part, dict) else config
+
+
+def _number(config: Mapping[str, Any], name: str) -> int | None:
+    """None for anything else than a number above 0: vLLM says what is wrong with it."""
+    value = config.get(name)
+    return value if isinstance(value, int) and value > 0 else None
 
 
 def _size(cache: KvCache) -> int:

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from ratchet_kit.logs import get_logger
 from ratchet_kit.permanent import is_permanent
 from rollout_service.adapters.engines import wire
-from rollout_service.adapters.engines.refusals import RequestRefused, WeightsRefused
+from rollout_service.adapters.engines.refusals import NO_LENGTH, RequestRefused, WeightsRefused
 from rollout_service.adapters.vllm.vllm_engine import VllmEngine
 from rollout_service.domain.policy import Dtype, Library
 
@@ -25,6 +25,8 @@ _BEAT_SECONDS = 0.5
 """Two in a look of `pulse`."""
 _UNKNOWN = re.compile(r"Model architectures? .* not supported")
 """vLLM's sentence (vllm/model_executor/models/registry.py, _raise_for_unsupported)."""
+_NO_LENGTH = "max_model_len must be a positive integer"
+"""vLLM's of a config that has none (vllm/config/model.py, validate_model_config_after)."""
 
 
 class Engine(Protocol):
@@ -184,6 +186,8 @@ def start(spec: wire.EngineSpec) -> Engine:
     try:
         return VllmEngine.start(spec)
     except Exception as error:
+        if _NO_LENGTH in str(error):
+            raise EngineDidNotStart(Library.VLLM, ValueError(NO_LENGTH)) from error
         if not _UNKNOWN.search(str(error)):
             raise EngineDidNotStart(Library.VLLM, error) from error
         from rollout_service.adapters.transformers.transformers_engine import TransformersEngine, known

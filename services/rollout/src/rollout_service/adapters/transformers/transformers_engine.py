@@ -27,9 +27,9 @@ from ratchet_kit import model_config
 from ratchet_policies import Completion, Echo, FinishReason, TokenCandidate, joined
 from rollout_service.adapters.engines import kv_cache, wire
 from rollout_service.adapters.engines.prompts import Prompts
-from rollout_service.adapters.engines.refusals import RequestRefused, WeightsRefused
+from rollout_service.adapters.engines.refusals import NO_LENGTH, RequestRefused, WeightsRefused
 from rollout_service.adapters.engines.sent_weights import SentWeights
-from rollout_service.adapters.transformers import batches, weights
+from rollout_service.adapters.transformers import batches, trials, weights
 from rollout_service.adapters.transformers.batches import Row
 from rollout_service.adapters.transformers.text import Text
 from rollout_service.domain.policy import Library
@@ -40,8 +40,6 @@ _GATHER_SECONDS = 0.02
 """The calls of a step come one after another, and what comes too late for a batch waits for its end."""
 _LENGTHS = ("max_position_embeddings", "max_seq_len", "max_sequence_length", "seq_length", "context_length")
 _REFUSED = "transformers serves this model, since vLLM does not know its architecture, and takes no {}"
-_SAME = {torch.float32: 1e-4, torch.bfloat16: 3e-2, torch.float16: 5e-3}
-"""Relative difference of two sums in another order."""
 
 
 def known(model: str) -> list[str]:
@@ -69,7 +67,7 @@ class TransformersEngine:
         vocabulary = int(model.config.get_text_config().vocab_size)
         self._prompts = Prompts(Path(spec.model), tokenizer, vocabulary, self.max_model_len)
         self.has_chat_template = self._prompts.has_chat_template
-        self._pads = takes_padding(model)
+        self._batching = trials.tried(model)
         self._thread = ThreadPoolExecutor(1, "transformers")
         self._waiting: list[tuple[int, int, Row]] = []
         self._arrivals = itertools.count()
@@ -230,7 +228,7 @@ class TransformersEngine:
 
     def _fits(self, rows: Sequence[Row]) -> bool:
         lengths = [len(row.prompt) for row in rows]
-        if len(rows) > self._spec.max_num_seqs or (not self._pads and len(set(lengths)) > 1):
+        if len(rows) > self._spec.max_num_seqs or not self._batching.takes(lengths):
             return False
         width = max(lengths) + max(row.most for row in rows)  # of each: `generate` goes on with those that are over
         return len(rows) == 1 or (width <= self.max_model_len and len(rows) * width <= self.kv_cache_tokens)
@@ -276,7 +274,10 @@ def loaded(spec: wire.EngineSpec, folder: str) -> Any:
             state_dict=dict(SentWeights(Path(folder), stack)),
             dtype=getattr(torch, spec.dtype),
             output_loading_info=True,
+            ignore_mismatched_sizes=True,  # said below by name
         )
+    for name, has, wanted in sorted(said["mismatched_keys"]):
+        raise WeightsRefused(f"{name} has the shape {list(has)}, and by the model's config it is {list(wanted)}")
     if lacking := sorted(said["missing_keys"]):
         raise WeightsRefused(f"the weights lack {', '.join(lacking[:3])} ({len(lacking)} in all)")
     weights.check(model, Path(folder))
@@ -304,7 +305,7 @@ def model_length(spec: wire.EngineSpec, config: Any, cached: int) -> int:
     own = _length(config.get_text_config())
     wanted = spec.max_model_len or own
     if wanted is None:
-        raise ValueError("the model's config does not say how long its texts may be: give max_model_len")
+        raise ValueError(NO_LENGTH)
     if own is not None and wanted > own:
         raise ValueError(f"max_model_len is {wanted}, and the model's config says {own}")
     if wanted > cached and (spec.max_model_len or not cached):
@@ -314,19 +315,3 @@ def model_length(spec: wire.EngineSpec, config: Any, cached: int) -> int:
 
 def _length(config: Any) -> int | None:
     return next((value for name in _LENGTHS if isinstance(value := getattr(config, name, None), int)), None)
-
-
-def takes_padding(model: Any) -> bool:
-    """True where a prompt is completed the same when padding stands before it. Recurrent models read padding."""
-    last = int(model.config.get_text_config().vocab_size) - 1
-    prompts = [[min(last, 3 + place) for place in range(7)], [min(last, 20 + place) for place in range(3)]]
-    together, alone = _scores(model, prompts)[1], _scores(model, prompts[1:])[0]
-    return bool((together - alone).abs().max() <= _SAME[model.dtype] * alone.abs().max())
-
-
-def _scores(model: Any, prompts: Sequence[Sequence[int]]) -> torch.Tensor:
-    """Logits of the first two tokens of each completion, with the cache and without."""
-    ids, mask = batches.padded(prompts, model.device)
-    config = GenerationConfig(max_new_tokens=2, pad_token_id=0, return_dict_in_generate=True, output_logits=True)
-    made = model.generate(ids, attention_mask=mask, generation_config=config)
-    return torch.stack(made.logits, dim=1).float()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Parsers:
-    """Those of one model."""
+    """One model's parsers."""
 
     def __init__(self, tools: str, reasoning: str, model_config: Any, tokenizer: Any) -> None:
         """`tools`, `reasoning`: vLLM's names, or empty. Raises ValueError when it has no such parser, or the parser
