@@ -89,5 +89,5 @@ def test_samplings_cross_and_zero_is_a_value(sampling: Sampling) -> None:
 def test_completions_cross(reason: FinishReason) -> None:
     candidates = ((TokenCandidate(5, "def", -0.5), TokenCandidate(9, "if", -0.75)), (TokenCandidate(6, " f", -0.25),))
     calls = (ToolCall("run", "{}", "call_1"), ToolCall("", "}", "", 1))
-    completion = Completion(1, "def f", reason, (5, 6), (-0.5, -0.25), candidates, calls, "\n\n")
+    completion = Completion(1, "def f", reason, (5, 6), (-0.5, -0.25), candidates, calls, "\n\n", "Hm.")
     assert convert.completion_from_proto(convert.completion_to_proto(completion)) == completion

@@ -145,6 +145,13 @@ class Completion:
     reasoning: str = ""
     """Thoughts before the answer, where the node has a parser of the model's."""
 
+    @property
+    def said(self) -> str:
+        """All of it, thoughts in tags: runs, which read tokens, see them so."""
+        if not self.reasoning:
+            return self.text
+        return f"<think>{self.reasoning}" + (f"</think>{self.text}" if self.text else "")
+
 
 def joined(pieces: Sequence[Completion]) -> Completion:
     """A completion of the pieces that came of it, in their order."""

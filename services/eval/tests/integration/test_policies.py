@@ -47,6 +47,7 @@ class Rollout(rollout_pb2_grpc.RolloutServiceServicer):
         self.loads: list[pb.LoadPolicyRequest] = []
         self.generated: list[pb.GenerateRequest] = []
         self.answers_from = WEIGHTS
+        self.text, self.reasoning = "def solve(): ...", ""
         self.finish_reason = generation_pb2.FINISH_REASON_LENGTH
         self.full = False
         self.refuses: RatchetError | None = None
@@ -91,7 +92,7 @@ class Rollout(rollout_pb2_grpc.RolloutServiceServicer):
     async def Generate(self, request: pb.GenerateRequest, context: Any) -> pb.GenerateResponse:
         self.generated.append(request)
         completion = generation_pb2.Completion(
-            text="def solve(): ...", token_ids=[1, 2], finish_reason=self.finish_reason
+            text=self.text, token_ids=[1, 2], finish_reason=self.finish_reason, reasoning=self.reasoning
         )
         return pb.GenerateResponse(completions=[completion], policy_id=self.answers_from)
 
@@ -159,6 +160,17 @@ async def test_of_one_that_serves_others_its_part_of_the_tokens_counts(
         await policy.complete(CHAT, SAMPLING)
         use(rollout, "starter@1", 1010, 50_010)
     assert (await policy.look()).cpu_time == timedelta(seconds=2)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [("def solve(): ...", "<think>Hm.</think>def solve(): ..."), ("", "<think>Hm.")]
+)
+async def test_thoughts_are_measured_as_runs_read_them(
+    host: EnginePolicyHost, rollout: Rollout, text: str, said: str
+) -> None:
+    rollout.text, rollout.reasoning = text, "Hm."
+    async with host.open(MODEL, "eval_1") as policy:
+        assert (await policy.complete(CHAT, SAMPLING)).text == said
 
 
 async def test_what_is_served_already_is_used_and_left(host: EnginePolicyHost, rollout: Rollout) -> None:

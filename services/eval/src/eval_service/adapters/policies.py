@@ -156,7 +156,7 @@ class _EnginePolicy:
         self._share.made(generation.prompt_tokens, len(completion.token_ids))
         require_whole(generation.completions)
         truncated = completion.finish_reason is FinishReason.LENGTH
-        return Answer(completion.text, len(completion.token_ids), truncated)
+        return Answer(completion.said, len(completion.token_ids), truncated)
 
     async def play(self, environment: EnvironmentSpec, folder: TaskFolder, sampling: Sampling) -> Played:
         assert self._workspaces is not None
