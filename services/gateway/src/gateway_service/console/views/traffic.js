@@ -49,7 +49,7 @@ const row = (one) =>
   el(
     "details",
     { class: "sample" },
-    el("summary", {}, `${ago(one.start_time)} `, answered(one), el("div", { class: "note" }, opening(one))),
+    el("summary", {}, ago(one.start_time), " ", answered(one), el("div", { class: "note" }, opening(one))),
     facts([
       ["completion", link(to("traffic", one.id), one.id)],
       ["time", clock(one.start_time)],
@@ -63,6 +63,7 @@ const row = (one) =>
 
 // The last that was said before the answer.
 function opening({ prompt }) {
-  const text = prompt.text ?? prompt.chat?.messages.at(-1)?.content ?? "";
+  const last = prompt.chat?.messages.at(-1)?.content ?? [];
+  const text = prompt.text ?? last.map((part) => part.text).join("");
   return text.length > 200 ? `${text.slice(0, 200)}...` : text;
 }
