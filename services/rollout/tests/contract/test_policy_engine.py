@@ -144,6 +144,22 @@ async def test_completes_with_log_probs(engine: PolicyEngine) -> None:
         assert completion.finish_reason is FinishReason.LENGTH
 
 
+async def test_its_weights_are_its_own(case: Case, engine: PolicyEngine) -> None:
+    """Whatever is written to the files that it was started from: its policy id says what it answers with."""
+    request = tokens(1, 2, 3, max_tokens=4, temperature=0.0, logprobs=True, ignore_eos=True)
+    before = await answers(engine, request)
+    for file in case.model.path.glob("*.safetensors"):
+        content = file.read_bytes()
+        with file.open("r+b") as opened:
+            opened.seek(len(content) // 4)
+            opened.write(bytes(len(content) - len(content) // 4))
+            opened.flush()
+            after = await answers(engine, request)
+            opened.seek(0)
+            opened.write(content)
+        assert after == before
+
+
 async def test_gives_no_log_probs_unasked(engine: PolicyEngine) -> None:
     (output,) = await answers(engine, tokens(1, 2, 3, max_tokens=2))
     assert output.completions[0].log_probs == ()

@@ -465,6 +465,22 @@ class TestRecovery:
             assert (await recovered.generate(P, REQUEST)).policy_id == content_id(b"new")
             assert [folder.policy_id for folder in world.folders.held] == [content_id(b"new")]
 
+    async def test_one_that_may_have_slept_takes_no_gpu_until_somebody_needs_it(self, world: World) -> None:
+        await world.load(sleeps=True)
+        await world.update(b"new")
+        await world.policies.sleep(P)
+        async with world.service() as recovered:
+            policy = await recovered.settled(P)
+            assert (policy.state, policy.policy_id) == (State.READY, content_id(b"new"))
+            await recovered.sleep(P)
+            assert len(world.engines.started) == 1
+            with pytest.raises(Unavailable):
+                await recovered.generate(P, REQUEST)
+            async with asyncio.timeout(2):
+                while len(world.engines.started) < 2 or recovered.get(P).state is not State.READY:
+                    await asyncio.sleep(0.001)
+            assert (await recovered.generate(P, REQUEST)).policy_id == content_id(b"new")
+
     async def test_a_failed_or_unloaded_policy_is_not_recovered(self, world: World) -> None:
         await world.load()
         world.engine.accepts_weights = False

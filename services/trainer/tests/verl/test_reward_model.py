@@ -69,6 +69,18 @@ def test_a_score_is_that_of_transformers_for_the_whole_conversation(
     assert max(found) - min(found) > 0.01
 
 
+def test_a_model_that_is_loaded_is_its_own(make: Callable[[], RewardModel], folder: Path) -> None:
+    """Whatever is written to its file."""
+    model = make()
+    model.load()
+    before = scores(model, ANSWERS)
+    file = folder / "model.safetensors"
+    with file.open("r+b") as opened:
+        opened.seek(file.stat().st_size // 4)
+        opened.write(bytes(file.stat().st_size * 3 // 4))
+    assert scores(model, ANSWERS) == before
+
+
 def test_a_score_does_not_depend_on_what_else_is_in_the_pass(make: Callable[[], RewardModel]) -> None:
     model = make()
     model.load()

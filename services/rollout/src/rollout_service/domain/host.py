@@ -307,6 +307,7 @@ class PolicyHost:
     async def _run(self) -> None:
         try:
             self._model = await self._fetch()
+            await self._recovered(self._model)
             await self._serve_until_failed()
         except RatchetError as error:
             await self._fail(error)
@@ -315,6 +316,16 @@ class PolicyHost:
             await self._fail(Internal("the rollout service failed while it ran this policy; see its log"))
         finally:
             self._settled.set()
+
+    async def _recovered(self, model: ModelFolder) -> None:
+        """Waits until a policy of a killed service is needed, where it may have slept: a trainer has its GPUs then."""
+        reason, info = self.policy.restart_reason, self.policy.engine
+        if reason and info and self.policy.options.sleeps:
+            self._asleep = True
+            self.policy = self.policy.ready(model.policy_id, info, self._ports.clock.now(), model.settings_id)
+            self._settled.set()
+            await self._needed.wait()
+            self.policy = self.policy.restarting(reason)
 
     async def _fetch(self) -> ModelFolder:
         model = await patiently(

@@ -62,6 +62,8 @@ class RewardModel:
             )
         self._pad = config.pad_token_id
         self._room = getattr(config, "max_position_embeddings", None) or math.inf
+        for parameter in model.parameters():  # else it is the mapped file, with whatever is written to it later
+            parameter.data = parameter.data.clone()
         self._model = model.to(self._device).eval()
         log.info("reward_model.loaded", folder=str(self._folder), device=self._device)
 

@@ -271,7 +271,8 @@ def loaded(spec: wire.EngineSpec, folder: str) -> Any:
         model, said = architecture.from_pretrained(
             None,
             config=config,
-            state_dict=dict(SentWeights(Path(folder), stack)),
+            # Copies: transformers would compute with the file itself, and with whatever is written to it later.
+            state_dict={name: sent.clone() for name, sent in SentWeights(Path(folder), stack)},
             dtype=getattr(torch, spec.dtype),
             output_loading_info=True,
             ignore_mismatched_sizes=True,  # said below by name

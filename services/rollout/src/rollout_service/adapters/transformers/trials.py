@@ -17,7 +17,7 @@ from rollout_service.adapters.transformers.batches import padded
 
 _SAME = {torch.float32: 1e-4, torch.bfloat16: 3e-2, torch.float16: 5e-3}
 """Relative difference of two sums in another order."""
-_DRAWN = 4
+_DRAWN = 3
 """Tokens of a trial."""
 
 
