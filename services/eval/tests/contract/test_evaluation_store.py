@@ -1,4 +1,4 @@
-"""What an EvaluationStore promises, on SQLite and on PostgreSQL."""
+"""What every EvaluationStore promises: in memory, on SQLite and on PostgreSQL."""
 
 import asyncio
 from dataclasses import replace
@@ -23,6 +23,8 @@ from ratchet_kit.names import AliasRef, AnyModel, BareModel, Location, VersionRe
 from ratchet_kit.sql import Database
 from ratchet_kit.statistics import Estimate
 from ratchet_kit.usage import Usage
+
+from ..memory import MemoryEvaluationStore
 
 NOW = datetime(2026, 1, 1, 12, 30, tzinfo=UTC)
 LEASE = timedelta(seconds=30)
@@ -53,8 +55,8 @@ SCORE = Score(
 
 
 @pytest.fixture
-def store(database: Database) -> EvaluationStore:
-    return SqlEvaluationStore(database)
+def store(database_or_memory: Database | None) -> EvaluationStore:
+    return SqlEvaluationStore(database_or_memory) if database_or_memory else MemoryEvaluationStore()
 
 
 def evaluation(id: str = "eval_1") -> Evaluation:
@@ -420,10 +422,7 @@ async def test_texts_are_forgotten_once_an_evaluation_is_old(store: EvaluationSt
     assert await store.forget_texts(NOW + timedelta(seconds=1)) == 1
     assert await store.forget_texts(NOW + timedelta(seconds=1)) == 0, "they are gone"
     (old,) = await store.sample_page("eval_1", 9, None)
-    young = sample("a")
-    assert young.judgement
-    judgement = replace(young.judgement, detail="", failed_tests=())
-    assert old == replace(young, completion="", request="", judgement=judgement, recorded=False, record=b"")
+    assert old == replace(sample("a"), request="").without_texts()
     assert (old.completion, old.judgement and (old.judgement.verdict, old.judgement.detail)) == ("", ("PASSED", ""))
     assert old.judgement
     assert (old.judgement.failed_tests, old.judgement.held_out_failed) == ((), 2)
