@@ -1,7 +1,6 @@
 """One suite for each store: in memory, on SQLite and on PostgreSQL."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
@@ -57,25 +56,22 @@ class Stores:
     audit: AuditStore
 
 
-@pytest.fixture(params=["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.integration)])
-async def stores(request: pytest.FixtureRequest) -> AsyncIterator[Stores]:
-    if request.param == "memory":
+@pytest.fixture
+def stores(database_or_memory: Database | None) -> Stores:
+    if (database := database_or_memory) is None:
         webhooks = MemoryWebhookStore()
         experiments = MemoryExperimentStore(webhooks)
         completions = MemoryCompletionLog(experiments, PRICES)
         releases = MemoryReleaseStore(webhooks, experiments)
-        yield Stores(releases, experiments, completions, MemoryKeyStore(), webhooks, MemoryAuditStore())
-        return
-    url = request.getfixturevalue(f"{request.param}_url")
-    async with Database.opened(url, "gateway_service") as database:
-        yield Stores(
-            SqlReleaseStore(database),
-            SqlExperimentStore(database),
-            SqlCompletionLog(database, PRICES),
-            SqlKeyStore(database),
-            SqlWebhookStore(database),
-            SqlAuditStore(database),
-        )
+        return Stores(releases, experiments, completions, MemoryKeyStore(), webhooks, MemoryAuditStore())
+    return Stores(
+        SqlReleaseStore(database),
+        SqlExperimentStore(database),
+        SqlCompletionLog(database, PRICES),
+        SqlKeyStore(database),
+        SqlWebhookStore(database),
+        SqlAuditStore(database),
+    )
 
 
 def release(number: int = 1, model: str = "starter") -> Release:
@@ -536,18 +532,16 @@ async def test_a_record_that_postgresql_cannot_hold_is_set_aside(postgres_url: s
                 await log.get(f"cmpl_{number:03}")
 
 
-@pytest.mark.integration
-async def test_what_cannot_be_read_hides_no_other_in_a_list(database_url: str) -> None:
-    async with Database.opened(database_url, "gateway_service") as database:
-        store, keys = SqlReleaseStore(database), SqlKeyStore(database)
-        for number in (1, 2, 3):
-            await store.create(release(number, f"model-{number}"), request(number))
-            await keys.create(key(number), request(number))
-        async with database.writing() as connection:
-            await connection.execute(update(releases).where(releases.c.id == "rel_2").values(document={"un": "heard"}))
-            await connection.execute(update(api_keys).where(api_keys.c.id == "key_2").values(scopes=["unheard"]))
-        assert [one.id for one in await store.page("", 2, None)] == ["rel_3", "rel_1"]
-        assert [one.id for one in await keys.page(2, None)] == ["key_3", "key_1"]
+async def test_what_cannot_be_read_hides_no_other_in_a_list(database: Database) -> None:
+    store, keys = SqlReleaseStore(database), SqlKeyStore(database)
+    for number in (1, 2, 3):
+        await store.create(release(number, f"model-{number}"), request(number))
+        await keys.create(key(number), request(number))
+    async with database.writing() as connection:
+        await connection.execute(update(releases).where(releases.c.id == "rel_2").values(document={"un": "heard"}))
+        await connection.execute(update(api_keys).where(api_keys.c.id == "key_2").values(scopes=["unheard"]))
+    assert [one.id for one in await store.page("", 2, None)] == ["rel_3", "rel_1"]
+    assert [one.id for one in await keys.page(2, None)] == ["key_3", "key_1"]
 
 
 class TestAuditStore:
