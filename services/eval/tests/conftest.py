@@ -9,8 +9,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from eval_service.adapters.sql import SqlEvaluationStore
-from eval_service.adapters.tables import metadata
 from eval_service.domain.evaluation import Evaluation, ResolvedModel
 from eval_service.domain.evaluations import Evaluations
 from eval_service.domain.measuring.draw import Drawer
@@ -29,7 +27,6 @@ from ratchet_environments.folders.folder import TaskFolder
 from ratchet_environments.folders.tree import File
 from ratchet_kit.errors import FieldViolation, InvalidArgument, NotFound, RatchetError
 from ratchet_kit.names import AnyModel, Location, RewardRef
-from ratchet_kit.sql import Database
 from ratchet_kit.usage import Prices
 from ratchet_policies import ChatPrompt, EngineShare, Prompt, Sampling, TextPrompt
 from ratchet_problems import CallTest, CheckTest, Message, Problem, data_digest, templates
@@ -38,7 +35,8 @@ from ratchet_problems.templates import Template
 from ratchet_rewards import Grade, Registered
 from ratchet_testing.clock import ManualClock
 from ratchet_testing.queue import MemoryQueue
-from ratchet_testing.tables import empty_database
+
+from .memory import MemoryEvaluationStore
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 WEIGHTS = "sha256:" + "ab" * 32
@@ -295,12 +293,11 @@ class MemoryEvents:
 
 
 class World:
-    """The use cases over ports in memory, and over stores on SQLite."""
+    """The use cases over ports in memory."""
 
-    def __init__(self, clock: ManualClock, database: Database) -> None:
+    def __init__(self, clock: ManualClock) -> None:
         self.clock = clock
-        self.database = database
-        self.store = SqlEvaluationStore(database)
+        self.store = MemoryEvaluationStore()
         self.queue = MemoryQueue()
         self.problems = MemoryProblems()
         self.host = MemoryHost()
@@ -344,6 +341,5 @@ class World:
 
 
 @pytest.fixture
-async def world(clock: ManualClock) -> AsyncIterator[World]:
-    async with empty_database(metadata) as database:
-        yield World(clock, database)
+def world(clock: ManualClock) -> World:
+    return World(clock)

@@ -68,14 +68,6 @@ class Benchmark:
     def version(self) -> str:
         return self.editions[0].version
 
-    @property
-    def digest(self) -> str:
-        return self.editions[0].digest
-
-    @property
-    def home(self) -> str:
-        return next(iter(self.editions[0].homes), "")
-
 
 @dataclass(frozen=True, slots=True)
 class LoadedBenchmark:
@@ -93,10 +85,6 @@ class LoadedBenchmark:
     @property
     def problems(self) -> tuple[Problem, ...]:
         return self.contents.problems
-
-    @property
-    def prompting(self) -> Prompting:
-        return self.contents.prompting
 
     def limits(self, problem: Problem) -> Limits:
         """Limits of a program for the problem."""

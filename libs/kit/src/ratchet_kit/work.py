@@ -33,14 +33,10 @@ class Priority(StrEnum):
 
 
 class Queue(Protocol):
-    """Where ids wait for a worker. Both raise Unavailable."""
+    """Where ids wait for a worker."""
 
     async def publish(self, id: str, priority: Priority = Priority.NORMAL) -> None:
-        """Adds an id. One that is there twice is worked on once."""
-        ...
-
-    async def depth(self) -> int:
-        """How many wait or are being worked on."""
+        """Adds an id. One that is there twice is worked on once. Raises Unavailable."""
         ...
 
 

@@ -1,7 +1,7 @@
 """The fixtures. Servers are started when a test first asks for them, once a session, and stopped at its end."""
 
 from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack
+from contextlib import AbstractAsyncContextManager, ExitStack
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ from ratchet_testing.postgres import CannotStart, fresh_database, postgres_serve
 from ratchet_testing.redis_server import redis_server
 from ratchet_testing.s3_server import BUCKET, s3_server
 from ratchet_testing.sandbox import sandbox_service
+from ratchet_testing.tables import empty_database
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -94,19 +95,35 @@ def postgres_url(postgres_server_url: str) -> Iterator[str]:
         yield url
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.integration)])
+@pytest.fixture(params=["sqlite", "postgresql"])
 def database_url(request: pytest.FixtureRequest) -> str:
     """Runs the test on both: the URL of an empty SQLite, then of an empty PostgreSQL database."""
     url: str = request.getfixturevalue("sqlite_url" if request.param == "sqlite" else "postgres_url")
     return url
 
 
-@pytest.fixture
-async def database(request: pytest.FixtureRequest, database_url: str) -> AsyncIterator[Database]:
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.integration)])
+async def database(request: pytest.FixtureRequest) -> AsyncIterator[Database]:
     """Runs the test on both: the tables of the service whose test it is."""
-    package = f"{request.path.relative_to(request.config.rootpath).parts[1]}_service"
-    async with Database.opened(database_url, package) as database:
+    async with _opened(request) as database:
         yield database
+
+
+@pytest.fixture(params=["memory", "sqlite", pytest.param("postgresql", marks=pytest.mark.integration)])
+async def database_or_memory(request: pytest.FixtureRequest) -> AsyncIterator[Database | None]:
+    """Runs the test of a contract on `database`'s, and on a store in memory: None."""
+    if request.param == "memory":
+        yield None
+        return
+    async with _opened(request) as database:
+        yield database
+
+
+def _opened(request: pytest.FixtureRequest) -> AbstractAsyncContextManager[Database]:
+    package = f"{request.path.relative_to(request.config.rootpath).parts[1]}_service"
+    if request.param == "sqlite":
+        return empty_database(package)
+    return Database.opened(request.getfixturevalue("postgres_url"), package)
 
 
 @pytest.fixture(scope="session")

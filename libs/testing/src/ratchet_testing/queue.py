@@ -51,10 +51,6 @@ class MemoryQueue:
         self._waiting.append(Delivery(id, priority, next(self._receipts)))
         self._published.set()
 
-    async def depth(self) -> int:
-        self._reach()
-        return len(self._waiting) + len(self._leased)
-
     async def resume(self) -> Sequence[Delivery]:
         self._reach()
         self._leased |= {delivery.receipt: delivery for delivery in self.killed}

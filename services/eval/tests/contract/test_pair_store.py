@@ -1,4 +1,4 @@
-"""What a PairStore promises, on SQLite and on PostgreSQL."""
+"""What every PairStore promises: in memory, on SQLite and on PostgreSQL."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -14,12 +14,14 @@ from ratchet_kit.errors import AlreadyExists, FailedPrecondition, NotFound
 from ratchet_kit.idempotency import Request
 from ratchet_kit.sql import Database
 
+from ..memory_pairs import MemoryPairStore
+
 NOW = datetime(2026, 1, 1, 12, 30, tzinfo=UTC)
 
 
 @pytest.fixture
-def store(database: Database) -> PairStore:
-    return SqlPairStore(database)
+def store(database_or_memory: Database | None) -> PairStore:
+    return SqlPairStore(database_or_memory) if database_or_memory else MemoryPairStore()
 
 
 def pair(id: str, left: str = "eval_1", right: str = "eval_2") -> Pair:

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 import redis.asyncio
 
-from eval_service.adapters.sql_pairs import SqlPairStore
 from eval_service.domain.evaluation import Evaluation, State
 from eval_service.domain.evaluations import Evaluations
 from eval_service.domain.spec import EvaluationSpec, ProblemSetRef, SuiteEntry
@@ -21,6 +20,8 @@ from ratchet_kit.names import VersionRef
 from ratchet_kit.queues import StreamQueue
 from ratchet_kit.streams import Stream
 from ratchet_kit.worker import Timing
+
+from ..memory_pairs import MemoryPairStore
 
 pytestmark = pytest.mark.integration
 
@@ -49,7 +50,7 @@ def service(world: Any, redis_url: str, name: str, slots: int = 1) -> AbstractAs
     return provision(
         settings,
         store=world.store,
-        pairs=SqlPairStore(world.database),
+        pairs=MemoryPairStore(),
         problems=world.problems,
         models=world.models,
         host=world.host,

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from eval_service.adapters.sql import SqlEvaluationStore
 from eval_service.domain import evaluations
 from eval_service.domain.comparison import Plan
 from eval_service.domain.evaluation import Evaluation, References, State
@@ -26,6 +25,7 @@ from ratchet_kit.names import VersionRef
 from ratchet_problems import CallTest
 
 from .. import conftest
+from ..memory import MemoryEvaluationStore
 
 TEMPLATE = "{% for m in messages %}{{ m.content }}{% endfor %}"
 SPEC = EvaluationSpec(VersionRef("starter", 1), (SuiteEntry(ProblemSetRef("basics")),))
@@ -273,7 +273,7 @@ async def test_lists_are_paged_newest_first(world: Any) -> None:
         await world.evaluations.sample_page(one, 3, first.next_page_token)
 
 
-class PartlyUnreadableStore(SqlEvaluationStore):
+class PartlyUnreadableStore(MemoryEvaluationStore):
     """Of one evaluation, what was judged cannot be read: another version of the service has written it."""
 
     unreadable = ""
@@ -285,7 +285,7 @@ class PartlyUnreadableStore(SqlEvaluationStore):
 
 
 async def test_an_evaluation_that_cannot_be_read_hides_no_other(world: Any) -> None:
-    store = PartlyUnreadableStore(world.database)
+    store = PartlyUnreadableStore()
     evaluations = Evaluations(
         store,
         world.queue,

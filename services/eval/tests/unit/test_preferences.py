@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from eval_service import convert
-from eval_service.adapters.sql_pairs import SqlPairStore
 from eval_service.domain.pair import Choice
 from eval_service.domain.preferences import Pairing, Preferences
 from eval_service.domain.sample import Judgement, ProblemKey, Sample, SampleKey
@@ -17,12 +16,14 @@ from ratchet.eval.v1 import preference_pb2 as pb
 from ratchet_kit.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound
 from ratchet_kit.names import VersionRef
 
+from ..memory_pairs import MemoryPairStore
+
 SPEC = EvaluationSpec(VersionRef("starter", 1), (SuiteEntry(ProblemSetRef("basics")),))
 
 
 @pytest.fixture
 def preferences(world: Any) -> Preferences:
-    return Preferences(SqlPairStore(world.database), world.store, world.problems, world.clock, random.Random(1))
+    return Preferences(MemoryPairStore(), world.store, world.problems, world.clock, random.Random(1))
 
 
 async def measured(world: Any, name: str, verdict: str = "PASSED", problems: int = 3) -> str:

@@ -1,7 +1,6 @@
 """One suite for the store of exchanges: in memory, on SQLite and on PostgreSQL."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
@@ -44,15 +43,12 @@ class Stores:
     exchanges: ExchangeStore
 
 
-@pytest.fixture(params=["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.integration)])
-async def stores(request: pytest.FixtureRequest) -> AsyncIterator[Stores]:
-    if request.param == "memory":
+@pytest.fixture
+def stores(database_or_memory: Database | None) -> Stores:
+    if database_or_memory is None:
         log = MemoryCompletionLog()
-        yield Stores(log, MemoryExchangeStore(log))
-        return
-    url = request.getfixturevalue(f"{request.param}_url")
-    async with Database.opened(url, "gateway_service") as database:
-        yield Stores(SqlCompletionLog(database), SqlExchangeStore(database))
+        return Stores(log, MemoryExchangeStore(log))
+    return Stores(SqlCompletionLog(database_or_memory), SqlExchangeStore(database_or_memory))
 
 
 def record(number: int, **changes: object) -> CompletionRecord:
@@ -239,27 +235,23 @@ async def test_old_ones_are_removed(stores: Stores) -> None:
     assert await stores.exchanges.remove(NOW + timedelta(seconds=2)) == 0
 
 
-@pytest.mark.integration
-async def test_whom_was_forgotten_is_forgotten_in_time(database_url: str) -> None:
-    async with Database.opened(database_url, "gateway_service") as database:
-        store = SqlExchangeStore(database)
-        await store.forget(Unit.USER, "ann", NOW)
-        await store.forget(Unit.USER, "bob", NOW + timedelta(days=2))
-        await store.remove(NOW + timedelta(days=1))
-        assert len(await database.rows(select(forgotten))) == 2, "the registry does not know it yet"
-        await store.confirm(await store.unconfirmed())
-        await store.remove(NOW + timedelta(days=1))
-        assert [row.unit for row in await database.rows(select(forgotten))] == [unit_id(Unit.USER, "bob")]
+async def test_whom_was_forgotten_is_forgotten_in_time(database: Database) -> None:
+    store = SqlExchangeStore(database)
+    await store.forget(Unit.USER, "ann", NOW)
+    await store.forget(Unit.USER, "bob", NOW + timedelta(days=2))
+    await store.remove(NOW + timedelta(days=1))
+    assert len(await database.rows(select(forgotten))) == 2, "the registry does not know it yet"
+    await store.confirm(await store.unconfirmed())
+    await store.remove(NOW + timedelta(days=1))
+    assert [row.unit for row in await database.rows(select(forgotten))] == [unit_id(Unit.USER, "bob")]
 
 
-@pytest.mark.integration
-async def test_what_cannot_be_read_hides_no_other(database_url: str) -> None:
-    async with Database.opened(database_url, "gateway_service") as database:
-        log, store = SqlCompletionLog(database), SqlExchangeStore(database)
-        await log.append([record(number) for number in range(1, 4)])
-        async with database.writing() as connection:
-            await connection.execute(update(exchanges).where(exchanges.c.id == "cmpl_002").values(material={"un": 1}))
-        assert [one.id for one in await store.page(Selection(), 2, None)] == ["cmpl_003", "cmpl_001"]
+async def test_what_cannot_be_read_hides_no_other(database: Database) -> None:
+    log, store = SqlCompletionLog(database), SqlExchangeStore(database)
+    await log.append([record(number) for number in range(1, 4)])
+    async with database.writing() as connection:
+        await connection.execute(update(exchanges).where(exchanges.c.id == "cmpl_002").values(material={"un": 1}))
+    assert [one.id for one in await store.page(Selection(), 2, None)] == ["cmpl_003", "cmpl_001"]
 
 
 @pytest.mark.integration

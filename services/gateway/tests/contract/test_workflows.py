@@ -1,6 +1,5 @@
 """One suite for the stores of workflows and schedules, in memory, on SQLite and on PostgreSQL."""
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
 
@@ -21,14 +20,11 @@ Rooms = tuple[WorkflowStore, ScheduleStore]
 PLAN = Plan(Kind.TURN, "improve.yaml", "model: starter")
 
 
-@pytest.fixture(params=["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.integration)])
-async def rooms(request: pytest.FixtureRequest) -> AsyncIterator[Rooms]:
-    if request.param == "memory":
-        yield MemoryWorkflowStore(), MemoryScheduleStore()
-        return
-    url = request.getfixturevalue(f"{request.param}_url")
-    async with Database.opened(url, "gateway_service") as database:
-        yield SqlWorkflowStore(database), SqlScheduleStore(database)
+@pytest.fixture
+def rooms(database_or_memory: Database | None) -> Rooms:
+    if database_or_memory is None:
+        return MemoryWorkflowStore(), MemoryScheduleStore()
+    return SqlWorkflowStore(database_or_memory), SqlScheduleStore(database_or_memory)
 
 
 def workflow(number: int = 1, plan: Plan = PLAN) -> Workflow:

@@ -24,12 +24,7 @@ from registry_service.adapters.dataset_files import FsspecDatasetFiles
 from registry_service.adapters.evaluations import GrpcEvaluationSource
 from registry_service.adapters.events import RedisEvents
 from registry_service.adapters.pair_files import FsspecPairFiles
-from registry_service.adapters.sql.datasets import SqlDatasetStore
-from registry_service.adapters.sql.findings import SqlFindingStore
-from registry_service.adapters.sql.gates import SqlGateStore
-from registry_service.adapters.sql.models import SqlModelStore
-from registry_service.adapters.sql.rewards import SqlRewardStore
-from registry_service.adapters.sql.versions import SqlVersionStore
+from registry_service.adapters.sql.stores import sql_stores
 from registry_service.adapters.task_files import FsspecTaskFiles
 from registry_service.domain.aliases import Aliases
 from registry_service.domain.copies import Copies, Uploads
@@ -159,14 +154,7 @@ async def provision(
 @asynccontextmanager
 async def _stores(settings: Settings) -> AsyncIterator[Stores]:
     async with Database.opened(settings.database_url, "registry_service") as database:
-        yield Stores(
-            SqlModelStore(database),
-            SqlVersionStore(database),
-            SqlGateStore(database),
-            SqlRewardStore(database),
-            SqlDatasetStore(database),
-            SqlFindingStore(database),
-        )
+        yield sql_stores(database)
 
 
 def _queues(redis: Redis, settings: Settings, name: str) -> Queues:

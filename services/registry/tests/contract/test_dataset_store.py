@@ -1,7 +1,6 @@
 """What every DatasetStore promises."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
 
@@ -11,8 +10,8 @@ from ratchet_kit.errors import Aborted, AlreadyExists, FailedPrecondition, Failu
 from ratchet_kit.names import DatasetRef
 from ratchet_kit.sql import Database
 from registry_service.adapters.sql.datasets import SqlDatasetStore
+from registry_service.adapters.sql.stores import sql_stores
 from registry_service.domain.dataset import Card, Check, Content, Dataset, DatasetSpec, Part, Progress, State, Upload
-from registry_service.domain.ports import Stores
 
 from ..conftest import NOW
 from .values import add_ready, gate, request
@@ -20,13 +19,9 @@ from .values import add_ready, gate, request
 LATER, LEASE = NOW + timedelta(hours=1), timedelta(seconds=30)
 
 
-@pytest.fixture(
-    params=["sqlite", pytest.param("postgresql", marks=pytest.mark.integration)],
-)
-async def store(request: pytest.FixtureRequest) -> AsyncIterator[SqlDatasetStore]:
-    url = request.getfixturevalue("sqlite_url" if request.param == "sqlite" else "postgres_url")
-    async with Database.opened(url, "registry_service") as database:
-        yield SqlDatasetStore(database)
+@pytest.fixture
+def store(database: Database) -> SqlDatasetStore:
+    return SqlDatasetStore(database)
 
 
 def spec(name: str = "mine", letter: str = "a", *splits: str) -> DatasetSpec:
@@ -65,8 +60,8 @@ async def test_how_far_an_examination_is_lasts_until_its_end(store: SqlDatasetSt
     assert (await ready(store, letter="b")).progress == {}
 
 
-@pytest.mark.parametrize("stores", ["sqlite", pytest.param("postgresql", marks=pytest.mark.integration)], indirect=True)
-async def test_versions_that_were_measured_for_a_gate_are_known(stores: Stores) -> None:
+async def test_versions_that_were_measured_for_a_gate_are_known(database: Database) -> None:
+    stores = sql_stores(database)
     for id in ("one", "two"):
         await add_ready(stores, id)
     await stores.gates.create(gate("gate_1"), request())

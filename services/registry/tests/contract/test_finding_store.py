@@ -1,6 +1,5 @@
 """What every FindingStore promises."""
 
-from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -40,11 +39,9 @@ class Stores:
         await self.findings.replace(ref, {"train": DIGEST}, findings, made_of)
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.integration)])
-async def stores(request: pytest.FixtureRequest) -> AsyncIterator[Stores]:
-    url = request.getfixturevalue("sqlite_url" if request.param == "sqlite" else "postgres_url")
-    async with Database.opened(url, "registry_service") as database:
-        yield Stores(SqlDatasetStore(database), SqlFindingStore(database))
+@pytest.fixture
+def stores(database: Database) -> Stores:
+    return Stores(SqlDatasetStore(database), SqlFindingStore(database))
 
 
 def near(problem: str, other_set: str = "mbpp", detail: str = "prompt 0.90") -> Finding:

@@ -1,16 +1,15 @@
 """What every BatchStore promises: in memory, on SQLite and on PostgreSQL."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from sqlalchemy import update
 
-from ratchet_kit import sql
 from ratchet_kit.errors import Aborted, AlreadyExists, FailedPrecondition, NotFound
 from ratchet_kit.idempotency import Request
+from ratchet_kit.sql import Database
 from ratchet_kit.work import Priority, Waiting
 from sandbox_service.adapters.batches.sql import SqlBatchStore
 from sandbox_service.adapters.batches.tables import batches
@@ -27,20 +26,9 @@ SECOND = ChunkRef("batch_1", CHUNK)
 TOTAL = CHUNK + 3
 
 
-@pytest.fixture(
-    params=[
-        "memory",
-        pytest.param("sqlite", marks=pytest.mark.integration),
-        pytest.param("postgresql", marks=pytest.mark.integration),
-    ]
-)
-async def store(request: pytest.FixtureRequest) -> AsyncIterator[BatchStore]:
-    if request.param == "memory":
-        yield MemoryBatchStore()
-        return
-    url = request.getfixturevalue("sqlite_url" if request.param == "sqlite" else "postgres_url")
-    async with sql.Database.opened(url, "sandbox_service") as database:
-        yield SqlBatchStore(database)
+@pytest.fixture
+def store(database_or_memory: Database | None) -> BatchStore:
+    return SqlBatchStore(database_or_memory) if database_or_memory else MemoryBatchStore()
 
 
 def batch(id: str = "batch_1", total: int = TOTAL) -> Batch:
@@ -243,12 +231,10 @@ async def test_what_has_ended_can_be_deleted(store: BatchStore) -> None:
     assert await add(store) == batch()  # and its request with it
 
 
-@pytest.mark.integration
-async def test_a_batch_that_cannot_be_read_hides_no_other_in_a_list(database_url: str) -> None:
-    async with sql.Database.opened(database_url, "sandbox_service") as database:
-        store = SqlBatchStore(database)
-        for number in (1, 2, 3):
-            await add(store, f"batch_{number}", total=1)
-        async with database.writing() as connection:
-            await connection.execute(update(batches).where(batches.c.id == "batch_2").values(state="unheard"))
-        assert [one.id for one in await store.page("somebody", 2, None)] == ["batch_3", "batch_1"]
+async def test_a_batch_that_cannot_be_read_hides_no_other_in_a_list(database: Database) -> None:
+    store = SqlBatchStore(database)
+    for number in (1, 2, 3):
+        await add(store, f"batch_{number}", total=1)
+    async with database.writing() as connection:
+        await connection.execute(update(batches).where(batches.c.id == "batch_2").values(state="unheard"))
+    assert [one.id for one in await store.page("somebody", 2, None)] == ["batch_3", "batch_1"]

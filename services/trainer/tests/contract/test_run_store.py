@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -28,20 +28,9 @@ from ..memory import MemoryRunStore
 NOW = datetime(2026, 1, 1, 12, 30, tzinfo=UTC)
 
 
-@pytest.fixture(
-    params=[
-        "memory",
-        pytest.param("sqlite", marks=pytest.mark.integration),
-        pytest.param("postgresql", marks=pytest.mark.integration),
-    ]
-)
-async def store(request: pytest.FixtureRequest) -> AsyncIterator[RunStore]:
-    if request.param == "memory":
-        yield MemoryRunStore()
-        return
-    url = request.getfixturevalue("sqlite_url" if request.param == "sqlite" else "postgres_url")
-    async with Database.opened(url, "trainer_service") as database:
-        yield SqlRunStore(database)
+@pytest.fixture
+def store(database_or_memory: Database | None) -> RunStore:
+    return SqlRunStore(database_or_memory) if database_or_memory else MemoryRunStore()
 
 
 @pytest.fixture
@@ -320,30 +309,26 @@ async def test_checkpoints_that_others_superseded(store: RunStore, make_run: Any
     assert (await store.get(RunId("run_1"))).best_checkpoint == checkpoint(2, 0.75)
 
 
-@pytest.mark.integration
-async def test_a_run_of_another_version_of_the_service_hides_no_other(database_url: str, make_run: Any) -> None:
-    async with Database.opened(database_url, "trainer_service") as database:
-        store = SqlRunStore(database)
-        for number in (1, 2, 3):
-            run = make_run(number)
-            await store.create(run, Request.of(run.id))
-        async with database.writing() as connection:
-            await connection.execute(update(runs).where(runs.c.id == "run_2").values(spec='{"unheard": "of"}'))
-        assert [run.id for run in await store.unfinished()] == ["run_1", "run_3"]
-        assert [run.id for run in await store.page(2, None)] == ["run_3", "run_1"]
-        assert [run.id for run in await store.arrange(lambda runs: runs)] == ["run_1", "run_3"]
+async def test_a_run_of_another_version_of_the_service_hides_no_other(database: Database, make_run: Any) -> None:
+    store = SqlRunStore(database)
+    for number in (1, 2, 3):
+        run = make_run(number)
+        await store.create(run, Request.of(run.id))
+    async with database.writing() as connection:
+        await connection.execute(update(runs).where(runs.c.id == "run_2").values(spec='{"unheard": "of"}'))
+    assert [run.id for run in await store.unfinished()] == ["run_1", "run_3"]
+    assert [run.id for run in await store.page(2, None)] == ["run_3", "run_1"]
+    assert [run.id for run in await store.arrange(lambda runs: runs)] == ["run_1", "run_3"]
 
 
-@pytest.mark.integration
-async def test_a_step_that_cannot_be_read_hides_no_other(database_url: str, make_run: Any) -> None:
-    async with Database.opened(database_url, "trainer_service") as database:
-        store = SqlRunStore(database)
-        run = await running(store, make_run())
-        for number in (1, 2, 3):
-            await store.record_step(run.id, step(number), lambda run, before: run)
-        async with database.writing() as connection:
-            await connection.execute(update(steps).where(steps.c.number == 1).values(metrics="no JSON"))
-        assert [one.number for one in await store.steps(run.id, 2, 0)] == [2, 3]
+async def test_a_step_that_cannot_be_read_hides_no_other(database: Database, make_run: Any) -> None:
+    store = SqlRunStore(database)
+    run = await running(store, make_run())
+    for number in (1, 2, 3):
+        await store.record_step(run.id, step(number), lambda run, before: run)
+    async with database.writing() as connection:
+        await connection.execute(update(steps).where(steps.c.number == 1).values(metrics="no JSON"))
+    assert [one.number for one in await store.steps(run.id, 2, 0)] == [2, 3]
 
 
 async def test_runs_are_tracked_until_every_tracker_has_all(store: RunStore, make_run: Any) -> None:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from ratchet_workflows.notation.fields import Source
@@ -55,9 +55,6 @@ class Search:
     asha: Asha | None
     seed: int
     """Seed of the search, which chooses the settings that it tries."""
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def read_search(source: Source, data: Any) -> Search:

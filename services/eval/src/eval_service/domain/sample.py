@@ -120,6 +120,11 @@ class Sample:
     def judged(self, judgement: Judgement) -> "Sample":
         return replace(self, judgement=judgement)
 
+    def without_texts(self) -> "Sample":
+        """What stays when it is old."""
+        judgement = replace(self.judgement, detail="", failed_tests=()) if self.judgement else None
+        return replace(self, completion="", request="", judgement=judgement, recorded=False, record=b"")
+
     def again(self, key: SampleKey) -> "Sample":
         """The same completion in another place: another evaluation asked for it, or another set has the problem."""
         return replace(self, key=key, judgement=None)
