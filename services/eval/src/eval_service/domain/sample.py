@@ -121,7 +121,7 @@ class Sample:
         return replace(self, judgement=judgement)
 
     def without_texts(self) -> "Sample":
-        """What stays when it is old."""
+        """Drops what is not kept for long."""
         judgement = replace(self.judgement, detail="", failed_tests=()) if self.judgement else None
         return replace(self, completion="", request="", judgement=judgement, recorded=False, record=b"")
 
