@@ -90,6 +90,10 @@ def encoder(folder: Path) -> None:
         ),
         (config(vocab_size=600), "has the shape [512, 192], and by the model's config it is [600, 192]"),
         (config(architectures=["CodeGenForCausalLM"]), "did not start"),
+        (
+            config(num_layers=2, attention_types=[[["global"], 2]], attention_layers=["global"] * 2),
+            "h.2.attn.attention.k_proj.weight has no place",
+        ),
         (encoder, "reads what comes after a token"),
     ],
 )
