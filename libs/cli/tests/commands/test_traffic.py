@@ -12,13 +12,10 @@ from pyarrow import json as arrow
 import ratchet_problems
 from ratchet_testing.gateway import ScriptedGateway
 
+pytestmark = pytest.mark.usefixtures("address")
+
 HOSTILE = '\x1b[31m \u2028 \n " é 😀 \0'
 MESSAGES = pa.list_(pa.struct({"role": pa.string(), "content": pa.string()}))
-
-
-@pytest.fixture(autouse=True)
-def address(ratchet: Any, gateway: ScriptedGateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RATCHET_URL", gateway.url)
 
 
 def chat_pair(text: str) -> dict[str, Any]:
