@@ -80,6 +80,7 @@ def test_listing_and_forgetting(ratchet: Any, gateway: ScriptedGateway) -> None:
         "version": {"model": "starter", "number": 2},
         "arm": "ARM_CANDIDATE",
         "key_id": "key_1",
+        "session": "chat-1234567",
         "prompt_tokens": 3,
         "completion_tokens": 4,
         "score": 0,
@@ -87,7 +88,7 @@ def test_listing_and_forgetting(ratchet: Any, gateway: ScriptedGateway) -> None:
     }
     gateway.answers({"exchanges": [one]}, {"removed": 2})
     assert ratchet("traffic", "list").stdout.splitlines()[1].split() == [
-        *("cmpl_1", "starter@2", "candidate", "key_1", "7", "0", "yes", "-", "-")
+        *("cmpl_1", "starter@2", "candidate", "key_1", "chat-123", "7", "0", "yes", "-", "-")
     ]
     assert ratchet("traffic", "forget", "--user", "ann").stdout == "The texts of 2 completions are removed.\n"
     assert gateway.received[1].body == {"user": "ann"}
