@@ -11,6 +11,7 @@ import grpc
 import pytest
 
 from ratchet_cli import main
+from ratchet_testing.gateway import ScriptedGateway
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,12 @@ def ratchet(
         return Result(code if isinstance(code, int) else 0, out, err)
 
     return run
+
+
+@pytest.fixture
+def address(ratchet: Any, gateway: ScriptedGateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command calls this gateway."""
+    monkeypatch.setenv("RATCHET_URL", gateway.url)
 
 
 @pytest.fixture

@@ -11,12 +11,6 @@ from ratchet_testing.waiting import until
 from .nodes import MemoryNode, connector
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("INTERVAL", "AGAIN", "AT_LEAST"):
-        monkeypatch.setattr(directory, name, 0.005)
-
-
 async def test_one_node_knows_the_others() -> None:
     a, b, c = MemoryNode("a", peers=("b",)), MemoryNode("b", peers=("a", "c")), MemoryNode("c")
     async with Directory(["a"], connector(a, b, c)) as found:

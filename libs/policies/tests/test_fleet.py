@@ -19,7 +19,6 @@ from ratchet_policies import (
     TextPrompt,
     directory,
     ensure_ready,
-    route,
 )
 from ratchet_policies.fleet import Fleet
 from ratchet_testing.waiting import until
@@ -30,13 +29,6 @@ WEIGHTS = "sha256:mine"
 SPEC = PolicySpec("starter@1", "/models/starter", WEIGHTS)
 READY = Policy(SPEC.name, PolicyState.READY, WEIGHTS)
 PROMPT = TextPrompt("def f")
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("INTERVAL", "AGAIN", "AT_LEAST"):
-        monkeypatch.setattr(directory, name, 0.005)
-    monkeypatch.setattr(route, "WAITS", (0.02, 0.02, 0.02))
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from prometheus_client import REGISTRY
 
 from ratchet_kit.errors import InvalidArgument, Unavailable
-from ratchet_policies import Policy, PolicySpec, PolicyState, Sampling, TextPrompt, directory, route
+from ratchet_policies import Policy, PolicySpec, PolicyState, Sampling, TextPrompt
 from ratchet_policies.fleet import Fleet
 from ratchet_policies.hedging import Hedging
 from ratchet_testing.waiting import until
@@ -21,13 +21,6 @@ SPEC = PolicySpec("starter@1", "/models/starter", WEIGHTS)
 READY = Policy(SPEC.name, PolicyState.READY, WEIGHTS)
 PROMPT = TextPrompt("def f")
 ALL = Hedging(timedelta(milliseconds=20), share=1)
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("INTERVAL", "AGAIN", "AT_LEAST"):
-        monkeypatch.setattr(directory, name, 0.005)
-    monkeypatch.setattr(route, "WAITS", (0.02, 0.02, 0.02))
 
 
 @pytest.fixture

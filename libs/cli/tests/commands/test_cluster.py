@@ -7,13 +7,10 @@ import pytest
 
 from ratchet_testing.gateway import ScriptedGateway
 
+pytestmark = pytest.mark.usefixtures("address")
+
 MACHINE = {"id": "ab12cd34ef", "address": "10.0.0.1", "cpus": 16.0, "accelerators": 8.0, "run_ids": ["run_1", "run_2"]}
 WAITING = {"run_id": "run_3", "waits_for": "8 accelerators: 0 of 8 are free", "nodes": 1, "accelerators_per_node": 8}
-
-
-@pytest.fixture(autouse=True)
-def address(ratchet: Any, gateway: ScriptedGateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RATCHET_URL", gateway.url)
 
 
 def test_machines_their_runs_and_those_that_wait(ratchet: Any, gateway: ScriptedGateway) -> None:

@@ -17,11 +17,6 @@ EVALUATION = {
 }
 
 
-@pytest.fixture
-def address(ratchet: Any, gateway: ScriptedGateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RATCHET_URL", gateway.url)
-
-
 @pytest.mark.usefixtures("address")
 def test_evaluations_are_listed_with_version_and_reason(ratchet: Any, gateway: ScriptedGateway) -> None:
     sentence = "programs[9].tests[0].check.code: is no Python"

@@ -7,6 +7,8 @@ import pytest
 
 from ratchet_testing.gateway import ScriptedGateway
 
+pytestmark = pytest.mark.usefixtures("address")
+
 VARIANTS = ("--variant", "control=starter@1", "--variant", "treatment=starter@2*0.5")
 REPORT = {
     "variants": [
@@ -16,11 +18,6 @@ REPORT = {
     "comparisons": [{"variant": "treatment", "sentence": "treatment: undecided in quality"}],
     "conclusion": "treatment: undecided in quality. not yet",
 }
-
-
-@pytest.fixture(autouse=True)
-def address(ratchet: Any, gateway: ScriptedGateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RATCHET_URL", gateway.url)
 
 
 def test_planning(ratchet: Any, gateway: ScriptedGateway) -> None:

@@ -6,14 +6,11 @@ import pytest
 
 from ratchet_testing.gateway import ScriptedGateway
 
+pytestmark = pytest.mark.usefixtures("address")
+
 MODEL = {"model": {"name": "starter", "aliases": {"champion": 1}}}
 MEASURED = {"champion_evaluation_id": "eval_1", "candidate_evaluation_id": "eval_2"}
 GATE = {"id": "gate_1", "state": "STATE_PENDING"} | MEASURED
-
-
-@pytest.fixture(autouse=True)
-def address(ratchet: Any, gateway: ScriptedGateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RATCHET_URL", gateway.url)
 
 
 def evaluated(gateway: ScriptedGateway, id: str) -> None:

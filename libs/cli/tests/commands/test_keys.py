@@ -6,10 +6,7 @@ import pytest
 
 from ratchet_testing.gateway import ScriptedGateway
 
-
-@pytest.fixture(autouse=True)
-def address(ratchet: Any, gateway: ScriptedGateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RATCHET_URL", gateway.url)
+pytestmark = pytest.mark.usefixtures("address")
 
 
 def test_only_the_secret_is_on_stdout(ratchet: Any, gateway: ScriptedGateway) -> None:

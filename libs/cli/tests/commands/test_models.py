@@ -6,12 +6,9 @@ import pytest
 
 from ratchet_testing.gateway import ScriptedGateway
 
+pytestmark = pytest.mark.usefixtures("address")
+
 REF = {"model": "starter", "number": 2}
-
-
-@pytest.fixture(autouse=True)
-def address(ratchet: Any, gateway: ScriptedGateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RATCHET_URL", gateway.url)
 
 
 def test_adding_waits_until_the_version_is_ready(ratchet: Any, gateway: ScriptedGateway) -> None:

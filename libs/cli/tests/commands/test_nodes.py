@@ -7,6 +7,8 @@ import pytest
 from ratchet_cli.commands import nodes
 from ratchet_testing.gateway import ScriptedGateway
 
+pytestmark = pytest.mark.usefixtures("address")
+
 BUSY = {"policy": "starter@1", "state": "STATE_READY", "sequences": 3, "kv_cache_tokens": "5760", "library": "vLLM"}
 NODE = {
     "address": "10.0.0.1:8703",
@@ -15,11 +17,6 @@ NODE = {
     "engines": [BUSY],
     "free_memory_bytes": str(3 << 30),
 }
-
-
-@pytest.fixture(autouse=True)
-def address(ratchet: Any, gateway: ScriptedGateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RATCHET_URL", gateway.url)
 
 
 def test_listing(ratchet: Any, gateway: ScriptedGateway) -> None:

@@ -6,6 +6,8 @@ import pytest
 
 from ratchet_testing.gateway import ScriptedGateway
 
+pytestmark = pytest.mark.usefixtures("address")
+
 FAILED = {
     "resource": "RESOURCE_VERSION",
     "id": "starter@2",
@@ -13,11 +15,6 @@ FAILED = {
     "message": "model.safetensors cannot be read",
     "end_time": "2026-01-02T03:04:05Z",
 }
-
-
-@pytest.fixture(autouse=True)
-def address(ratchet: Any, gateway: ScriptedGateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RATCHET_URL", gateway.url)
 
 
 def test_status_is_of_the_platform_at_the_url(ratchet: Any, gateway: ScriptedGateway) -> None:

@@ -7,12 +7,9 @@ import pytest
 
 from ratchet_testing.gateway import Reply, ScriptedGateway
 
+pytestmark = pytest.mark.usefixtures("address")
+
 PAIR = {"id": "pair_1", "problem_id": "p1", "prompt": "Sum xs.", "left": "return sum(xs)", "right": "return 0"}
-
-
-@pytest.fixture(autouse=True)
-def address(ratchet: Any, gateway: ScriptedGateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RATCHET_URL", gateway.url)
 
 
 def test_votes_go_on_until_there_is_no_pair(

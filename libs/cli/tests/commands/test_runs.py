@@ -11,11 +11,6 @@ from ratchet_cli.terminal.errors import CommandError
 from ratchet_testing.gateway import ScriptedGateway
 
 
-@pytest.fixture
-def address(ratchet: Any, gateway: ScriptedGateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RATCHET_URL", gateway.url)
-
-
 def run(state: str, **fields: Any) -> dict[str, Any]:
     return {"run": {"id": "run_1", "state": f"STATE_{state}", "spec": {"steps": 2}, **fields}}
 

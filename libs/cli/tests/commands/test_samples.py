@@ -26,11 +26,6 @@ SAMPLES = [
 
 
 @pytest.fixture
-def address(ratchet: Any, gateway: ScriptedGateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RATCHET_URL", gateway.url)
-
-
-@pytest.fixture
 def file(tmp_path: Path) -> Path:
     rows = [
         {"task_id": "p/0", "completion": "a", "passed": True},

@@ -48,11 +48,6 @@ def record(word: str = "I look.") -> Record:
     return Record("t/a", session, ended, changes, Judged(0.0, False, "reward 0", "1 failed"))
 
 
-@pytest.fixture
-def address(ratchet: Any, gateway: ScriptedGateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RATCHET_URL", gateway.url)
-
-
 def episode(word: str = "I look.", *, tokens: bool = False) -> dict[str, Any]:
     kept = to_json(record(word))
     return {"sample": SAMPLE, "record": json.loads(json.dumps(kept if tokens else without_tokens(kept)))}

@@ -12,13 +12,10 @@ from pyarrow import json as arrow
 import ratchet_problems
 from ratchet_testing.gateway import ScriptedGateway
 
+pytestmark = pytest.mark.usefixtures("address")
+
 HOSTILE = '\x1b[31m \u2028 \n " é 😀 \0'
 MESSAGES = pa.list_(pa.struct({"role": pa.string(), "content": pa.string()}))
-
-
-@pytest.fixture(autouse=True)
-def address(ratchet: Any, gateway: ScriptedGateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RATCHET_URL", gateway.url)
 
 
 def chat_pair(text: str) -> dict[str, Any]:
@@ -83,6 +80,7 @@ def test_listing_and_forgetting(ratchet: Any, gateway: ScriptedGateway) -> None:
         "version": {"model": "starter", "number": 2},
         "arm": "ARM_CANDIDATE",
         "key_id": "key_1",
+        "session": "chat-1234567",
         "prompt_tokens": 3,
         "completion_tokens": 4,
         "score": 0,
@@ -90,7 +88,7 @@ def test_listing_and_forgetting(ratchet: Any, gateway: ScriptedGateway) -> None:
     }
     gateway.answers({"exchanges": [one]}, {"removed": 2})
     assert ratchet("traffic", "list").stdout.splitlines()[1].split() == [
-        *("cmpl_1", "starter@2", "candidate", "key_1", "7", "0", "yes", "-", "-")
+        *("cmpl_1", "starter@2", "candidate", "key_1", "chat-123", "7", "0", "yes", "-", "-")
     ]
     assert ratchet("traffic", "forget", "--user", "ann").stdout == "The texts of 2 completions are removed.\n"
     assert gateway.received[1].body == {"user": "ann"}

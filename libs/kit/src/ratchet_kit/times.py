@@ -77,12 +77,12 @@ def timestamp_from_proto(value: Timestamp) -> datetime:
     return value.ToDatetime(UTC)
 
 
-def since_from_proto(message: Any, field: str = "after_time") -> datetime | None:
+def since_from_proto(message: Any) -> datetime | None:
     """The beginning of the period that a list request asks for; None if it says none. Raises InvalidArgument for a time
     that no datetime holds."""
-    if not message.HasField(field):
+    if not message.HasField("after_time"):
         return None
     try:
-        return timestamp_from_proto(getattr(message, field))
+        return timestamp_from_proto(message.after_time)
     except (OverflowError, ValueError) as error:
-        raise invalid(field, "must be a time between the years 1 and 9999") from error
+        raise invalid("after_time", "must be a time between the years 1 and 9999") from error

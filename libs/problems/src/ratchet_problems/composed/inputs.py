@@ -10,14 +10,14 @@ _LETTERS = "aabbceeosABES"
 _CHARACTERS = _LETTERS + "0172 "
 
 
-def _numbers(rng: Random, low: int = 0, high: int = 7) -> list[int]:
-    return [rng.randint(-9, 12) for _ in range(rng.randint(low, high))]
+def _numbers(rng: Random, low: int = 0) -> list[int]:
+    return [rng.randint(-9, 12) for _ in range(rng.randint(low, 7))]
 
 
-def _string(rng: Random, alphabet: str = _LETTERS, low: int = 1, high: int = 6) -> str:
+def _string(rng: Random) -> str:
     if rng.random() < 0.15:
         return str(rng.randint(0, 99))
-    word = "".join(rng.choice(alphabet) for _ in range(rng.randint(low, high)))
+    word = "".join(rng.choice(_LETTERS) for _ in range(rng.randint(1, 6)))
     return rng.choice((word, word.lower(), word.lower(), word.upper()))
 
 

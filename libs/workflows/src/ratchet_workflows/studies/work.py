@@ -24,7 +24,6 @@ class Work:
         *,
         progress: Progress,
         begun: Callable[[Sequence[Cell]], None],
-        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         """`begun` gets all cells that have begun after each look."""
         self._client = client
@@ -32,7 +31,6 @@ class Work:
         self._record = record
         self._progress = progress
         self._begun = begun
-        self._sleep = sleep
 
     def finish(
         self,
@@ -67,4 +65,4 @@ class Work:
                 changed()
                 open_cells = [cell for cell in open_cells if not cell.has_ended]
                 if len(open_cells) == self._plan.at_once:
-                    self._sleep(POLL_S)
+                    time.sleep(POLL_S)

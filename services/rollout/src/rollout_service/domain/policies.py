@@ -40,12 +40,13 @@ class LoadPolicy:
         return Request.of(self.request_id, self.name, self.source, self.options, self.expected_policy_id, self.purpose)
 
 
-class Policies:
-    """All policies of this node. A context manager: at its end no engine is left.
+EVICT_IDLE = timedelta(minutes=1)
+"""A policy for serving that was unused for longer gives its place to another for serving. One for training or
+evaluation has an owner, who unloads it."""
 
-    `evict_idle`: a policy for serving that was unused for longer gives its place to another for serving. What is for
-    training or evaluation has an owner, who unloads it.
-    """
+
+class Policies:
+    """All policies of this node. A context manager: at its end no engine is left."""
 
     def __init__(
         self,
@@ -53,13 +54,11 @@ class Policies:
         limits: RestartLimits,
         room: Room,
         devices: Devices = Devices(),
-        evict_idle: timedelta = timedelta(minutes=1),
     ) -> None:
         self._ports = ports
         self._devices = devices
         self._limits = limits
         self._room = room
-        self._evict_idle = evict_idle
         self._draining = False
         self._hosts: dict[PolicyName, PolicyHost] = {}
         self._loading = asyncio.Lock()
@@ -246,7 +245,7 @@ class Policies:
             await self.unload(idle)
 
     def _idle_longest(self) -> PolicyName | None:
-        limit = self._ports.clock.now() - self._evict_idle
+        limit = self._ports.clock.now() - EVICT_IDLE
         idle = [
             host
             for host in self._hosts.values()

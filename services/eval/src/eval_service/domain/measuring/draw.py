@@ -18,17 +18,17 @@ from ratchet_kit.times import Clock
 
 log = get_logger(__name__)
 
+EPISODES = 16
+"""Episodes of a harness that are played together."""
+
 
 class Drawer:
-    def __init__(
-        self, host: PolicyHost, clock: Clock, at_once: int = 48, episodes: int = 16, moment: float = 0.05
-    ) -> None:
-        """`at_once`: samples that are drawn together, so that the engine has batches to decode. `episodes`: those of a
-        harness that are played together. `moment`: seconds in which samples go to the store together."""
+    def __init__(self, host: PolicyHost, clock: Clock, at_once: int = 48, moment: float = 0.05) -> None:
+        """`at_once`: samples that are drawn together, so that the engine has batches to decode. `moment`: seconds in
+        which samples go to the store together."""
         self._host = host
         self._clock = clock
         self._at_once = at_once
-        self._episodes = episodes
         self._moment = moment
 
     def draw(self, attempt: Attempt) -> Samples:
@@ -36,14 +36,14 @@ class Drawer:
         if attempt.is_imported:
             return AddedSamples(attempt, self._clock)
         if attempt.spec.kind is Kind.FOLDERS:
-            return DrawnSamples(attempt, self._host, self._clock, self._player, self._episodes, self._moment)
+            return DrawnSamples(attempt, self._host, self._clock, self._player, EPISODES, self._moment)
         return DrawnSamples(attempt, self._host, self._clock, self._sampler, self._at_once, self._moment)
 
     def _sampler(self, attempt: Attempt, policy: LoadedPolicy) -> Sampler:
         return Sampler(attempt, policy, self._clock, self._at_once)
 
     def _player(self, attempt: Attempt, policy: LoadedPolicy) -> Player:
-        return Player(attempt, policy, self._episodes)
+        return Player(attempt, policy, EPISODES)
 
 
 class DrawnSamples:
