@@ -16,7 +16,7 @@ from verl.trainer.ppo.core_algos import AdvantageEstimator, agg_loss  # noqa: E4
 from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories  # noqa: E402
 
 from trainer_service.verl.config import GDPO  # noqa: E402
-from trainer_service.verl.driver import advantages as estimators  # noqa: E402 - registers it
+from trainer_service.verl.driver import own_advantages as estimators  # noqa: E402 - registers it
 
 pytestmark = pytest.mark.verl
 
