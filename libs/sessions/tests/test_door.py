@@ -145,6 +145,23 @@ async def test_thoughts_are_a_block_and_an_item(episode: Episode) -> None:
     assert answer["content"][1]["text"] == "yes"
 
 
+async def test_blocks_and_items_sent_back_go_on_from_the_thoughts(episode: Episode) -> None:
+    episode.engine.thinks = "Hm."
+    more: Any = {"role": "user", "content": "more"}
+    made = await episode.client.responses.create(model="m", input=ASKED)
+    items: Any = [item.model_dump(exclude_none=True) for item in made.output]
+    await episode.client.responses.create(model="m", input=[*ASKED, *items, more])
+    headers = {"x-api-key": episode.door.key}
+    async with httpx.AsyncClient(base_url=episode.door.url, headers=headers) as client:
+        body = {"model": "other", "messages": ASKED, "max_tokens": 50}
+        answer = (await client.post("/v1/messages", json=body)).json()
+        again = [*ASKED, {"role": "assistant", "content": answer["content"]}, more]
+        assert (await client.post("/v1/messages", json={**body, "messages": again})).is_success
+    assert {one.answer.content for one in episode.session.calls} == {"yes"}
+    assert [one.origin.parent for one in episode.session.calls] == [None, 0, None, 2]
+    episode.check()
+
+
 async def test_a_past_that_the_program_rewrote_begins_a_branch_that_says_where(episode: Episode) -> None:
     create = episode.client.chat.completions.create
     for _ in range(2):  # the same question again: two answers of one prompt

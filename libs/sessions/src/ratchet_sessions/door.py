@@ -354,8 +354,9 @@ def _as_chat(completion: Completion) -> Message:
 
 
 def _as_blocks(completion: Completion) -> Message:
-    """As in Anthropic's API and OpenAI's Responses: a row of texts and calls."""
+    """As in Anthropic's API and OpenAI's Responses: a row of texts and calls, of which thoughts are left out."""
     made = blocks_of(completion).made
     ids = {block.call_id for block in made if block.is_call}
     calls = tuple(call for call in completion.tool_calls if call.id in ids)
-    return Message("assistant", text_of(block.text for block in made if not block.is_call), calls)
+    texts = (block.text for block in made if not (block.is_call or block.is_reasoning))
+    return Message("assistant", text_of(texts), calls)
