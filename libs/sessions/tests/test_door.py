@@ -130,6 +130,22 @@ async def test_thoughts_are_apart_and_stay_in_the_tokens(episode: Episode, strea
     episode.check()
 
 
+@pytest.mark.parametrize("said", [Message("assistant", ""), Message("assistant", "", (call(0, a=1),))])
+async def test_what_openais_client_makes_of_a_stream_is_taken_back(episode: Episode, said: Message) -> None:
+    """Also of one that has nothing but thoughts."""
+    episode.engine.thinks, episode.engine.says = "Hm.", [said]
+    tools: Any = [{"type": "function", "function": {**TOOLS[0]["function"], "strict": True}}]
+    chats = episode.client.chat.completions
+    async with chats.stream(model="m", messages=ASKED, tools=tools) as events:
+        (choice,) = (await events.get_final_completion()).choices
+    answer: Any = choice.message
+    assert answer.content == ""
+    results = [{"role": "tool", "tool_call_id": one.id, "content": "3"} for one in answer.tool_calls or ()]
+    await chats.create(model="m", messages=[*ASKED, answer, *results, *ASKED], tools=tools)
+    assert episode.session.calls[1].origin.parent == 0
+    episode.check()
+
+
 async def test_thoughts_are_a_block_and_an_item(episode: Episode) -> None:
     episode.engine.thinks = "Hm."
     made = await episode.client.responses.create(model="m", input="Say it.")

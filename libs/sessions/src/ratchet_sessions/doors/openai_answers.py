@@ -188,7 +188,7 @@ def echoing(choice: Completion, echo: Echo | None) -> Completion:
 
 
 def chat_delta(choice: Completion, index: int, offset: int, opens: bool) -> dict[str, Any]:
-    is_text = choice.text or (opens and not choice.tool_calls and not choice.reasoning)
+    is_text = choice.text or (opens and not choice.tool_calls)  # to clients an answer without it has no content
     delta: dict[str, Any] = {"content": choice.text} if is_text else {}
     if choice.reasoning:
         delta["reasoning_content"] = choice.reasoning

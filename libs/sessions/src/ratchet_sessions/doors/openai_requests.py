@@ -160,6 +160,7 @@ class Message(BaseModel):
     annotations: list[Any] | None = Field(default=None, max_length=0)
     reasoning_content: Text | None = Field(default=None, description="Ignored: an answer's thoughts.")
     reasoning: Text | None = Field(default=None, description="Ignored, as vLLM writes them.")
+    parsed: Any = Field(default=None, description="OpenAI's client's. Ignored.")
     provider_specific_fields: dict[str, Any] | None = Field(default=None, description="LiteLLM's. Ignored.")
 
     @model_validator(mode="after")

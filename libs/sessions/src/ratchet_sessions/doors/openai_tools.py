@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
@@ -22,6 +22,7 @@ class _Strict(BaseModel):
 class CalledFunction(_Strict):
     name: Text
     arguments: Text
+    parsed_arguments: Any = Field(default=None, description="OpenAI's client's. Ignored.")
 
 
 class Call(_Strict):
@@ -30,6 +31,7 @@ class Call(_Strict):
     id: Text
     type: Literal["function"]
     function: CalledFunction
+    index: int | None = Field(default=None, description="As a stream has it. Ignored.")
 
     def to_chat(self) -> ratchet_problems.ToolCall:
         return ratchet_problems.ToolCall(self.function.name, self.function.arguments, self.id)
