@@ -94,3 +94,16 @@ def test_a_template_that_loses_the_answer_is_said(name: str, calls: bool) -> Non
     answer["content"] = "" if calls else "hello"
     with pytest.raises(InvalidArgument, match="writes an answer not as it is"):
         rendering.following(tokenizer, [{"role": "user", "content": "x"}, answer, *new], 2, [1], tokenizer.stops)
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_the_tokens_that_open_an_answer_are_those_after_any_message(name: str) -> None:
+    tokenizer, chance = ByteTokenizer(FORMS[name]), random.Random(name)
+    opened = set()
+    for _ in range(10):
+        chat = [{"role": "user", "content": said(chance)}]
+        opening = rendering.opening(tokenizer, chat)
+        assert ends_with(rendering.tokens(tokenizer, rendering.rendered(tokenizer, chat)), opening)
+        opened.add(tuple(opening))
+    (one,) = opened
+    assert 0 < len(one) < 60

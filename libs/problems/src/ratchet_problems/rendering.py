@@ -24,6 +24,16 @@ def tokens(tokenizer: Any, text: str) -> list[int]:
     return list(tokenizer.encode(text, add_special_tokens=False))
 
 
+def opening(tokenizer: Any, conversation: Conversation, **options: Any) -> list[int]:
+    """The tokens between the last message's text and the next answer: none is of what a program or a user wrote.
+
+    Raises whatever the template raises. Where it does not write the text as it is, they are those of all of it.
+    """
+    word = _word()
+    whole = rendered(tokenizer, [*conversation[:-1], _standing_in(conversation[-1], word)], **options)
+    return tokens(tokenizer, whole.rpartition(word)[2])
+
+
 def following(
     tokenizer: Any,
     conversation: Conversation,

@@ -54,6 +54,16 @@ class Prompts:
             raise RequestRefused(field, over_length(len(ids), self._max_model_len))
         return ids
 
+    def opening(self, call: wire.Generate) -> list[int]:
+        """Of a chat that was taken, the tokens between its last message and the answer."""
+        chat = wire.prompt_of(call)
+        assert isinstance(chat, ChatPrompt), "other prompts have no messages"
+        try:
+            with time_limit(_TEMPLATE_SECONDS):
+                return rendering.opening(self._tokenizer, chats.conversation(chat.messages), **_options(chat))
+        except Exception:  # noqa: BLE001 - a template may refuse another text than the one that it was given
+            return []
+
     def most_tokens(self, sampling: Sampling, prompt_tokens: int) -> int:
         """The most tokens of a completion. Raises RequestRefused, also for tokens that the model does not know."""
         for field, tokens in (("stop_token_ids", sampling.stop_token_ids), ("logit_bias", sampling.logit_bias)):
@@ -97,13 +107,12 @@ class Prompts:
         if not (chat.chat_template or self.has_chat_template):
             raise RequestRefused("prompt.chat", "the model has no chat template: send text or tokens")
         conversation = chats.conversation(chat.messages)
-        own = chat.chat_template or None
-        offered = chats.offered(chat.tools) if chat.tools else None
+        options = _options(chat)
         try:
             with time_limit(_TEMPLATE_SECONDS):
                 if chat.begun is not None:
-                    return self._go_on(chat.begun, conversation, tools=offered, chat_template=own)
-                text = rendering.rendered(self._tokenizer, conversation, tools=offered, chat_template=own)
+                    return self._go_on(chat.begun, conversation, **options)
+                text = rendering.rendered(self._tokenizer, conversation, **options)
         except RequestRefused:
             raise
         except Exception as error:  # a template is a program of the model's author and may raise anything
@@ -121,3 +130,7 @@ class Prompts:
         except InvalidArgument as error:
             raise RequestRefused("prompt.chat.begun", error.message) from error
         return [*begun.ids, *new]
+
+
+def _options(chat: ChatPrompt) -> dict[str, Any]:
+    return {"tools": chats.offered(chat.tools) if chat.tools else None, "chat_template": chat.chat_template or None}

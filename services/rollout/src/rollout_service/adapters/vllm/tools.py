@@ -48,8 +48,9 @@ class Parsers:
             raise ValueError(f"{name} of RATCHET_ROLLOUT_{setting}_PARSERS cannot be used: {error}") from error
         return parser
 
-    def reader(self, prompt: ChatPrompt, json_schema: str | None) -> "AnswerReader":
-        """For the answers to a chat. `json_schema`: for an answer that calls no tool.
+    def reader(self, prompt: ChatPrompt, json_schema: str | None, opening: Sequence[int]) -> "AnswerReader":
+        """For the answers to a chat. `json_schema`: for an answer that calls no tool. `opening`: the tokens between the
+        last message and the answer, which may begin the model's thoughts, or end them.
 
         Raises ValueError for tools that vLLM does not take.
         """
@@ -60,7 +61,7 @@ class Parsers:
         def make() -> "Parser":
             return parser(self._tokenizer, request.tools, chat_template_kwargs={}, model_config=self._model_config)
 
-        return AnswerReader(make().adjust_request(request), make, prompt.tools)
+        return AnswerReader(make().adjust_request(request), make, prompt.tools, opening)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +78,21 @@ class AnswerReader:
     markup the answer's text.
     """
 
-    def __init__(self, request: "ChatCompletionRequest", make: Callable[[], "Parser"], tools: Tools | None) -> None:
-        """`request`: as the parser adjusted it."""
+    def __init__(
+        self,
+        request: "ChatCompletionRequest",
+        make: Callable[[], "Parser"],
+        tools: Tools | None,
+        opening: Sequence[int],
+    ) -> None:
+        """`request`: as the parser adjusted it. `opening`: as `Parsers.reader` has it, and no more of the prompt, in
+        which thoughts of earlier answers and texts of users end, too."""
         self._request = request
         self._parsers: defaultdict[int, Parser] = defaultdict(make)
         self._tools = tools
+        self._opening = list(opening)
+        self.thoughts_ended: bool | None = request.resolve_reasoning_ended(make(), self._opening)
+        """Before the answer begins, so that it follows a form from its first token."""
         self._calling: set[int] = set()
 
     @property
@@ -93,9 +104,9 @@ class AnswerReader:
     def skip_special_tokens(self) -> bool:
         return bool(self._request.skip_special_tokens)
 
-    def read(self, piece: Completion, prompt_ids: Sequence[int]) -> Completion:
+    def read(self, piece: Completion) -> Completion:
         """The same piece, with its thoughts and calls apart from its text."""
-        said = self._said(piece, prompt_ids)
+        said = self._said(piece)
         if self._tools is None:
             return replace(piece, text=said.text, reasoning=said.reasoning)
         calls = tuple(call for call in said.calls if call.index == 0 or not self._tools.single)
@@ -106,12 +117,12 @@ class AnswerReader:
             reason = FinishReason.TOOL_CALLS
         return replace(piece, text=said.text, reasoning=said.reasoning, tool_calls=calls, finish_reason=reason)
 
-    def _said(self, piece: Completion, prompt_ids: Sequence[int]) -> _Said:
+    def _said(self, piece: Completion) -> _Said:
         delta = self._parsers[piece.index].parse_delta(
             piece.text,
             list(piece.token_ids),
             self._request,
-            list(prompt_ids),
+            self._opening,
             finished=piece.finish_reason is not FinishReason.UNFINISHED,
         )
         if delta is None:

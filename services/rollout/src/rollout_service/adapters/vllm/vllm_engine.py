@@ -190,14 +190,15 @@ class VllmEngine:
         from vllm.exceptions import VLLMClientError
         from vllm.inputs.engine import tokens_input
 
-        reader = self._reader(call)
         ids = self._prompts.tokens(call)
+        reader = self._reader(call)
         in_pieces = call.stream or reader is not None
         sampling = self._prompts.ended(call)
         params = self._sampling(sampling, len(ids), in_pieces, reader)
         prompt_ids = tuple(ids)
         wants_echo = call.sampling.echo
         came: defaultdict[int, list[Completion]] = defaultdict(list)
+        ended = reader.thoughts_ended if reader else True  # without a reader thoughts are text, which follows the form
         if self._is_interrupted:
             none = tuple(Completion(index, "", FinishReason.ABORTED) for index in range(call.sampling.n))
             yield wire.Output(none, prompt_ids, True)
@@ -205,12 +206,12 @@ class VllmEngine:
         self._running.add(request_id)
         try:
             async with aclosing(
-                self._llm.generate(tokens_input(ids), params, request_id, priority=call.priority)
+                self._llm.generate(tokens_input(ids), params, request_id, priority=call.priority, reasoning_ended=ended)
             ) as outputs:
                 async for output in outputs:
                     completions = tuple(_completion(piece, call.sampling) for piece in output.outputs)
                     if reader is not None:
-                        completions = tuple(reader.read(one, ids) for one in completions)
+                        completions = tuple(reader.read(one) for one in completions)
                     if in_pieces and not call.stream:
                         for one in completions:
                             came[one.index].append(one)
@@ -236,7 +237,8 @@ class VllmEngine:
                 """ as in RATCHET_ROLLOUT_TOOL_PARSERS='{"name of the model": "hermes"}'""",
             )
         try:
-            return self._parsers.reader(ChatPrompt(call.messages, call.tools), call.sampling.json_schema)
+            opening = self._prompts.opening(call) if self._parsers.reasoning else ()
+            return self._parsers.reader(ChatPrompt(call.messages, call.tools), call.sampling.json_schema, opening)
         except ValueError as error:
             raise RequestRefused("prompt.chat.tools", str(error)) from error
 
