@@ -110,6 +110,14 @@ TEXTS = {
 """Fields of what people, programs and models write: no reference."""
 WRITTEN = TEXTS | {"request_id", "next_page_token"}
 """Fields of a reply that are no reference."""
+EPISODES = frozenset(
+    {
+        "ratchet.eval.v1.GetEpisodeResponse.record",
+        "ratchet.gateway.v1.GetTrafficEpisodeResponse.session",
+        "ratchet.trainer.v1.GetTrainingSampleResponse.record",
+    }
+)
+"""Fields of what was said in an episode, all of it the project's own."""
 LABELS = TEXTS | {
     *("display_name", "key", "page_token", "reason", "request_id", "role", "routing_key", "session", "user", "value"),
     "voter",
@@ -284,7 +292,7 @@ def _kind(field: FieldDescriptor) -> _Kind:
 def _hide(message: Message, project: str) -> None:
     for field, value in message.ListFields():
         kind = _kind(field)
-        if kind is _Kind.OTHER or field.name in WRITTEN:
+        if kind is _Kind.OTHER or field.name in WRITTEN or field.full_name in EPISODES:
             continue
         if kind is _Kind.MAP:
             for key in list(value):

@@ -14,7 +14,7 @@ from google.protobuf.message import Message
 
 from gateway_service.domain.keys.caller import set_caller
 from gateway_service.domain.keys.key import Scope
-from gateway_service.scoped import LABELS, OWN, PLACES, SHARED, Scoped
+from gateway_service.scoped import EPISODES, LABELS, OWN, PLACES, SHARED, Scoped, hidden
 from ratchet.registry.v1 import registry_pb2
 from ratchet.trainer.v1 import trainer_pb2
 from ratchet_kit import projects
@@ -371,11 +371,12 @@ async def test_kept_traffic_is_its_projects(world: World) -> None:
     ids = {}
     for project, secret in secrets.items():
         async with as_key(world, secret) as http:
-            body = {"model": "starter", "prompt": "hi", "user": "bob"}
+            body = {"model": "starter", "prompt": "git diff main~1", "user": "bob"}
             ids[project] = (await http.post("/v1/completions", json=body)).json()["id"]
     await world.gateway.recorder.flush()
     async with as_key(world, secrets["acme"]) as http:
         listed = (await http.get("/api/v1/traffic", params={"model": "starter"})).json()["exchanges"]
+        episodes = [await http.get(f"/api/v1/traffic/{one}/episode") for one in ids.values()]
         scored = await http.post("/api/v1/feedback", json={"completion_id": ids["beta"], "score": 1})
         forgot = (await http.post("/api/v1/traffic/forget", json={"user": "bob"})).json()["removed"]
         health = await http.get("/api/v1/models/starter/versions/1/health")
@@ -383,10 +384,21 @@ async def test_kept_traffic_is_its_projects(world: World) -> None:
     async with as_key(world, secrets["beta"]) as http:
         left = (await http.get("/api/v1/traffic", params={"model": "starter"})).json()["exchanges"]
     assert [one["id"] for one in listed] == [ids["acme"]]
+    assert [one.status_code for one in episodes] == [200, 404]
+    (call,) = episodes[0].json()["session"]["calls"]
+    assert call["messages"][0]["content"] == "git diff main~1", "no name of a project"
     assert scored.status_code == 404
     assert int(forgot) == 1
     assert [one["id"] for one in left] == [ids["beta"]]
     assert health.status_code == count.status_code == 403, "they count what other projects asked of a shared model"
+
+
+async def test_what_was_said_in_an_episode_stays_as_it_is(world: World) -> None:
+    await act_as(world, "acme")
+    for field in map(descriptor_pool.Default().FindFieldByName, EPISODES):
+        reply = message_factory.GetMessageClass(field.containing_type)()
+        getattr(reply, field.name)["calls"] = [{"content": "git diff main~1"}]
+        assert "git diff main~1" in str(hidden(reply))
 
 
 async def test_high_priority_is_for_the_operator(world: World) -> None:
