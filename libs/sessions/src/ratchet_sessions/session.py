@@ -217,6 +217,11 @@ class Session:
             self.failed.append(replace(failed, question=_shared(failed.question, known)))
 
     @property
+    def letters(self) -> int:
+        """About the size of its texts, as MAX_TEXT counts them."""
+        return self._text
+
+    @property
     def _is_full(self) -> bool:
         many = len(self.calls) + len(self.failed)
         return many >= MAX_CALLS or self._tokens >= MAX_TOKENS or self._text >= MAX_TEXT

@@ -124,6 +124,25 @@ async def test_of_a_long_one_some_before_and_after_are_shown(monkeypatch: pytest
     assert numbers((await episode(records, 5)).exchanges) == [3, 4, 5, 6, 7]
 
 
+async def test_of_many_answers_and_of_long_ones_fewer_exchanges_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    many = [kept(number, (Message("user", str(number)),), *[HI] * 64, session="s") for number in range(1, 100)]
+    found = numbers((await episode(many, 50)).exchanges)
+    assert (found[0], found[-1]) == (25, 75), "a session has at most 4096 calls"
+    monkeypatch.setattr(episodes, "MOST_LETTERS", 1000)
+    records = [kept(number, (Message("user", "x" * 200),), HI, session="s") for number in range(1, 10)]
+    records[4] = kept(5, (Message("user", "y" * 2000),), HI, session="s")
+    assert numbers((await episode(records, 5)).exchanges) == [5], "however long it is"
+    assert 1 < len((await episode(records, 9)).exchanges) < 9
+
+
+async def test_calls_side_by_side_come_as_they_ended() -> None:
+    slow = replace(kept(1, (SYSTEM, SUM), DONE, session="s"), latency=timedelta(seconds=9))
+    fast, later = kept(2, (SYSTEM, HELLO), HI, session="s"), kept(3, (SYSTEM, SUM, DONE, HELLO), HI, session="s")
+    found = await episode([slow, fast, replace(later, start_time=NOW + timedelta(seconds=11))], 1)
+    assert numbers(found.exchanges) == [2, 1, 3]
+    assert sessions.new_messages(found.session) == [(SYSTEM, HELLO), (SUM,), (HELLO,)]
+
+
 async def test_of_what_is_not_kept_there_is_none() -> None:
     with pytest.raises(NotFound, match="nothing is kept of completion cmpl_009"):
         await episode(ONE_WAY, 9)

@@ -1,11 +1,15 @@
 """Episodes of production: what one program said to models, as far as it is kept, as a session."""
 
+import asyncio
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import zip_longest
 
 from gateway_service.domain.traffic.exchange import Exchange
 from gateway_service.domain.traffic.ports import ExchangeStore
+from ratchet_kit.errors import ResourceExhausted
 from ratchet_policies import ChatPrompt, FinishReason, TextPrompt
 from ratchet_problems import Message
 from ratchet_sessions import Session
@@ -13,6 +17,8 @@ from ratchet_sessions.session import Call, Question
 
 MOST_BESIDE = 200
 """Exchanges before the one that is looked at, and after it."""
+MOST_LETTERS = 12 << 20
+"""Letters of an episode: gRPC takes 64 MiB. A longer one has half as many exchanges on both sides, or fewer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +28,10 @@ class Episode:
     exchanges: Sequence[Exchange]
     """For each call the one that it is of."""
 
+    @property
+    def letters(self) -> int:
+        return self.session.letters + sum(len(one.accepted.text) for one in self.exchanges if one.accepted)
+
 
 async def episode(store: ExchangeStore, completion_id: str) -> Episode:
     """The exchanges of its session, or without one those that it goes on from and that go on from it.
@@ -29,10 +39,32 @@ async def episode(store: ExchangeStore, completion_id: str) -> Episode:
     Raises NotFound, Unavailable.
     """
     one = await store.get(completion_id)
-    beside = await store.beside(one, MOST_BESIDE)
-    found = sorted({each.id: each for each in (*beside, one)}.values(), key=lambda each: each.id)
-    episode = _of(found)
+    return await asyncio.to_thread(_around, one, await store.beside(one, MOST_BESIDE))
+
+
+def _around(one: Exchange, beside: Iterable[Exchange]) -> Episode:
+    """With as many on both sides as there is room for."""
+    ordered = sorted(beside, key=lambda each: each.id)
+    before = [each for each in ordered if each.id < one.id]
+    after = [each for each in ordered if each.id > one.id]
+    most = MOST_BESIDE
+    while most:
+        with suppress(ResourceExhausted):  # more than a session may have
+            found = _episode(one, [*before[-most:], one, *after[:most]])
+            if found.letters <= MOST_LETTERS:
+                return found
+        most //= 2
+    return _episode(one, [one])
+
+
+def _episode(one: Exchange, found: Iterable[Exchange]) -> Episode:
+    episode = _of(sorted(found, key=_end))
     return episode if one.session else _of(_joined(episode, one))
+
+
+def _end(exchange: Exchange) -> tuple[datetime, str]:
+    """A call goes on from those that had ended, and shows what is new since then."""
+    return exchange.start_time + exchange.latency, exchange.id
 
 
 def _of(exchanges: Iterable[Exchange]) -> Episode:
