@@ -169,3 +169,15 @@ def test_an_episode_of_production_is_shown_with_what_people_said_of_it(ratchet: 
     ]
     assert lines[-1] == "All done."
     assert json.loads(ratchet("trace", "cmpl_2", "--json").stdout)["session"] == session
+
+
+@pytest.mark.usefixtures("address")
+def test_what_says_nothing_of_one_episode_is_refused(ratchet: Any, gateway: ScriptedGateway, tmp_path: Path) -> None:
+    file, log = tmp_path / "episode.json", tmp_path / "log.json"
+    file.write_text(json.dumps(to_json(record())))
+    for source in ("cmpl_1", str(file)):
+        refused = ratchet("trace", source, "t/a", "1", "--beside", "0", "--inspect", str(log))
+        said = f"{source} is one episode: leave out a task and an index and --beside and --inspect."
+        assert (refused.returncode, said in refused.stderr.replace("\n", " ")) == (1, True), refused.stderr
+    assert ratchet("trace", "cmpl_1", "--tokens").returncode == 1, "of production no tokens are kept"
+    assert not gateway.received

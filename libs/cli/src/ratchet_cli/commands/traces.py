@@ -55,9 +55,15 @@ def trace(
     as_json: JsonFlag = False,
 ) -> None:
     """Show an episode step by step: messages, calls of tools and their results, files that changed, verdict and why."""
-    if Path(source).is_file():
+    is_file, is_completion = Path(source).is_file(), source.startswith("cmpl_")
+    if is_file or is_completion:
+        more = {"a task": problem, "an index": index, "--beside": beside is not None, "--benchmark": benchmark}
+        more |= {"--inspect": inspect, "--tokens": tokens and is_completion}
+        if given := " and ".join(name for name, value in more.items() if value):
+            raise CommandError(f"{source} is one episode: leave out {given}.")
+    if is_file:
         _show_file(Path(source), tokens=tokens, as_json=as_json)
-    elif source.startswith("cmpl_"):
+    elif is_completion:
         _show_produced(source, as_json=as_json)
     elif inspect is not None:
         _export(source, inspect)
