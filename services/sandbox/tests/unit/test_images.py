@@ -1,5 +1,6 @@
 """Images as files: what is read of them, what their layers come to, and which are refused."""
 
+import asyncio
 import gzip
 import hashlib
 import io
@@ -206,16 +207,44 @@ async def test_a_folder_that_is_read_only_is_unpacked_elsewhere(
     assert Path(one.folder).is_relative_to(caches)
     assert (Path(one.folder) / "a").read_bytes() == b"x"
     one.release()
+    saved = (given / "a.tar").read_bytes()
     (given / "a.tar").unlink()
     node.tidy()
     (cache,) = caches.iterdir()
     assert list(cache.iterdir()) == []
     cache.rmdir()
-    cache.symlink_to(tmp_path)
-    images.save(given / "a.tar", "a:1", [layer([entry("a", b"x")])])
-    with pytest.raises(FailedPrecondition, match="somebody else has made that folder"):
-        await node.use("a:1")
+    (given / "a.tar").write_bytes(saved)
+    (digest,) = (one.digest.removeprefix("sha256:") for one in archive.read(given / "a.tar"))
+    planted = tmp_path / "another's"
+    cache.symlink_to(planted)
+    for place in ("", f"{os.geteuid()}-{digest}/root", f"{os.geteuid()}-old"):  # also as if it were unpacked
+        (planted / place).mkdir(parents=True, exist_ok=True)
+        with pytest.raises(FailedPrecondition, match="somebody else has made that folder"):
+            await node.use("a:1")
+        node.tidy()
+    assert len(list(planted.iterdir())) == 2, "it is left alone"
     await node.stop()
+
+
+def test_a_cache_that_is_no_whole_path_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    for cache in ("caches", ""):
+        monkeypatch.setenv("XDG_CACHE_HOME", cache)
+        assert store.Images(tmp_path)._below.is_absolute()
+
+
+async def test_services_that_share_a_folder_unpack_side_by_side(tmp_path: Path) -> None:
+    """As in containers, where each is the process of the same number."""
+    content = [entry(f"{number}", b"x" * 1000) for number in range(2000)]
+    images.save(tmp_path / "a.tar", "a:1", [layer(content)])
+    nodes = [store.Images(tmp_path) for _ in range(3)]
+    ones = await asyncio.gather(*(node.use("a:1") for node in nodes))
+    for one in ones:
+        assert sum(name.isdigit() for name in os.listdir(one.folder)) == len(content)
+        one.release()
+    for node in nodes:
+        await node.stop()
+    assert len(list((tmp_path / ".unpacked").iterdir())) == 1
 
 
 def test_a_file_is_read_again_once_others_may_read_it(tmp_path: Path) -> None:

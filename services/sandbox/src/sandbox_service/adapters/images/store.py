@@ -135,7 +135,9 @@ class Images:
         own = self._folder / _UNPACKED
         if os.access(own if own.exists() else self._folder, os.W_OK):
             return own
-        caches = os.environ.get("XDG_CACHE_HOME") or tempfile.gettempdir()
+        caches = os.environ.get("XDG_CACHE_HOME", "")
+        if not os.path.isabs(caches):  # it is as if it were not set: the XDG specification
+            caches = tempfile.gettempdir()
         name = hashlib.sha256(os.fsencode(self._folder)).hexdigest()[:12]
         return Path(caches) / f"ratchet-images-{os.geteuid()}-{name}"
 
@@ -144,10 +146,12 @@ class Images:
 
     def _places(self) -> list[Path]:
         """This user's, those that were used longest ago first."""
-        found = []
-        for path in self._below.glob(f"{os.geteuid()}-*"):
-            with contextlib.suppress(OSError):
-                found.append((path.stat().st_mtime, path))
+        found, below = [], self._below
+        with contextlib.suppress(OSError):
+            _require_own(below)
+            for path in below.glob(f"{os.geteuid()}-*"):
+                with contextlib.suppress(OSError):
+                    found.append((path.stat().st_mtime, path))
         return [path for _, path in sorted(found)]
 
     def _hold(self, given: Given) -> int | None:
@@ -157,6 +161,11 @@ class Images:
             descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except FileNotFoundError:
             return None
+        try:
+            _require_own(place.parent)
+        except OSError as error:
+            os.close(descriptor)
+            raise _not_unpacked(place.parent, error) from error
         fcntl.flock(descriptor, fcntl.LOCK_SH)
         if not place.exists() or not os.path.samestat(os.fstat(descriptor), place.stat()):
             os.close(descriptor)
@@ -166,15 +175,12 @@ class Images:
 
     async def _unpack(self, given: Given) -> None:
         place = self._place(given)
-        unfinished = place.with_name(f"{os.geteuid()}-{_UNFINISHED}{os.getpid()}-{given.digest[-12:]}")
         try:
             await asyncio.to_thread(self._make_room, given)
-            await asyncio.to_thread(_make_folder, unfinished)
+            unfinished, descriptor = await asyncio.to_thread(_make_folder, place.parent)
         except OSError as error:
-            raise FailedPrecondition(f"images can't be unpacked into {place.parent}: {error.strerror}") from error
-        descriptor = os.open(unfinished, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            raise _not_unpacked(place.parent, error) from error
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
             log.info("image.unpacking", image=given.names[0], bytes=given.size)
             await _run_unpacker(given, unfinished / "root")
             with contextlib.suppress(OSError):  # another service of this user was faster
@@ -189,8 +195,7 @@ class Images:
         """By removing images that no workspace uses. Raises ResourceExhausted, OSError."""
         place = self._below
         place.mkdir(mode=0o755, parents=True, exist_ok=True)
-        if place.name != _UNPACKED and (place.is_symlink() or place.stat().st_uid != os.geteuid()):
-            raise PermissionError(errno.EPERM, "somebody else has made that folder", str(place))
+        _require_own(place)
         needed = _GROWTH * given.size
         for one in self._places():
             if shutil.disk_usage(place).free > needed:
@@ -214,10 +219,23 @@ class Images:
                 os.close(descriptor)
 
 
-def _make_folder(place: Path) -> None:
-    shutil.rmtree(place, ignore_errors=True)
-    place.mkdir(mode=0o700)
-    (place / "root").mkdir(mode=0o755)
+def _require_own(below: Path) -> None:
+    """Raises OSError for a folder that another user has put in place of this one's: what it holds is not trusted."""
+    if below.name != _UNPACKED and (below.is_symlink() or below.stat().st_uid != os.geteuid()):
+        raise PermissionError(errno.EPERM, "somebody else has made that folder", str(below))
+
+
+def _not_unpacked(below: Path, error: OSError) -> FailedPrecondition:
+    return FailedPrecondition(f"images can't be unpacked into {below}: {error.strerror}")
+
+
+def _make_folder(below: Path) -> tuple[Path, int]:
+    """A folder that no other service has, whatever machine or container it is in, and a descriptor of its lock."""
+    made = Path(tempfile.mkdtemp(prefix=f"{os.geteuid()}-{_UNFINISHED}", dir=below))
+    (made / "root").mkdir(mode=0o755)
+    descriptor = os.open(made, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    return made, descriptor
 
 
 async def _run_unpacker(given: Given, folder: Path) -> None:
