@@ -365,6 +365,16 @@ async def a_lost_nursery_takes_all_along_and_another_comes(lab: Lab) -> None:
 
 
 @case()
+async def one_is_made_the_moment_after_its_nursery_was_killed(lab: Lab) -> None:
+    """Nobody has seen yet that it ended."""
+    for _ in range(3):
+        await lab.new()
+        for nursery in children():
+            nursery.kill()
+        assert (await lab.must(await lab.new(), "print(1)")) == "1\n"
+
+
+@case()
 async def the_node_has_a_bound(lab: Lab) -> None:
     half = WorkspaceLimits(timedelta(seconds=60), MOST // 4, 32, MOST // 4)
     first = await lab.new(limits=half)

@@ -141,7 +141,7 @@ class WorkspaceCages:
         self, runtime: str, image: Image | None = None, spec: WorkspaceSpec | None = None
     ) -> WorkspaceCage:
         """A keeper in its walls, that waits for its workspace. `image`: the root of this one, which `spec` bounds."""
-        nursery = await self._nursery(runtime)
+        await self._nursery(runtime)
         uid = self._free_uids.pop()
         stage = tempfile.mkdtemp(prefix=f"{cleanup.STAGE_PREFIX}{os.getpid()}-")
         group, no_cgroup = self._cgroup()
@@ -162,7 +162,7 @@ class WorkspaceCages:
         ours.setblocking(False)
         try:
             with theirs:
-                pid = await nursery.fork(theirs, group.cpu_usage if group else -1)
+                pid = await self._fork(runtime, theirs, group.cpu_usage if group else -1)
             cage = WorkspaceCage(place, pid, ours)
             self._made.add(cage)
             if group:
@@ -211,6 +211,16 @@ class WorkspaceCages:
             return self._home.make(), ""
         except cgroups.NoCgroup as error:
             return None, str(error)
+
+    async def _fork(self, runtime: str, connection: socket.socket, cpu_usage: int) -> int:
+        """By another nursery where the one that was up has ended meanwhile. Raises Unavailable."""
+        nursery = await self._nursery(runtime)
+        try:
+            return await nursery.fork(connection, cpu_usage)
+        except Unavailable:
+            if nursery.is_up:
+                raise
+        return await (await self._nursery(runtime)).fork(connection, cpu_usage)
 
     async def _nursery(self, runtime: str) -> Nursery:
         """Raises Unimplemented, Unavailable."""

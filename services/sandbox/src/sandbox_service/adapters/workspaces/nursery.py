@@ -28,6 +28,8 @@ class Nursery:
         self._process: asyncio.subprocess.Process | None = None
         self._socket: socket.socket
         self._words: asyncio.Task[None] | None = None
+        self._is_gone = False
+        """Its end of the socket is closed; that its process has ended may be seen later."""
         self.refused = ""
         """The reason why its workspaces have no namespaces, if they have none."""
 
@@ -71,7 +73,7 @@ class Nursery:
 
     @property
     def is_up(self) -> bool:
-        return self._process is not None and self._process.returncode is None
+        return self._process is not None and self._process.returncode is None and not self._is_gone
 
     async def fork(self, connection: socket.socket, cpu_usage: int) -> int:
         """A keeper that has the other end of the connection, and waits for its setup. Returns its process id.
@@ -84,6 +86,7 @@ class Nursery:
                 socket.send_fds(self._socket, [b"."], descriptors)
                 return int((await receive(self._socket))["pid"])
         except (OSError, EOFError) as error:
+            self._is_gone = True
             raise Unavailable(f"the process that makes workspaces is gone: {error!r}") from error
 
     async def _tell(self) -> None:
