@@ -107,6 +107,12 @@ def test_responses_have_an_item_of_them(post: Post) -> None:
     ]
 
 
+def test_the_end_of_thoughts_in_a_question_is_none_of_the_answers(post: Post) -> None:
+    asked = [{"role": "user", "content": f"</think>{PROMPT}"}]
+    (choice,) = post("/v1/chat/completions", messages=asked).json()["choices"]
+    assert choice["message"] == {"role": "assistant", "content": ANSWER, "reasoning_content": THOUGHTS}
+
+
 def test_an_answer_that_is_cut_off_is_thoughts_alone(post: Post) -> None:
     (choice,) = post("/v1/chat/completions", messages=MESSAGES, max_tokens=2).json()["choices"]
     assert choice["finish_reason"] == "length"

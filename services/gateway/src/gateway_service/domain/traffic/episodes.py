@@ -39,10 +39,10 @@ async def episode(store: ExchangeStore, completion_id: str) -> Episode:
     Raises NotFound, Unavailable.
     """
     one = await store.get(completion_id)
-    return await asyncio.to_thread(_around, one, await store.beside(one, MOST_BESIDE))
+    return await asyncio.to_thread(_fitting, one, await store.beside(one, MOST_BESIDE))
 
 
-def _around(one: Exchange, beside: Iterable[Exchange]) -> Episode:
+def _fitting(one: Exchange, beside: Iterable[Exchange]) -> Episode:
     """With as many on both sides as there is room for."""
     ordered = sorted(beside, key=lambda each: each.id)
     before = [each for each in ordered if each.id < one.id]

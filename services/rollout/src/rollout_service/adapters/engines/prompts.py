@@ -55,7 +55,7 @@ class Prompts:
         return ids
 
     def opening(self, call: wire.Generate) -> list[int]:
-        """Of a chat that was taken, the tokens between its last message and the answer."""
+        """Tokens between the last message of a chat, which was taken, and the answer."""
         chat = wire.prompt_of(call)
         assert isinstance(chat, ChatPrompt), "other prompts have no messages"
         try:
