@@ -33,6 +33,10 @@ def call(name: str, **arguments: str) -> str:
     return f"<tool_call>\n{json.dumps({'name': name, 'arguments': arguments})}\n</tool_call>"
 
 
+def called(kept: record.Record) -> list[str]:
+    return [one.name for each in kept.session.calls for one in each.answer.tool_calls]
+
+
 @pytest.fixture(scope="module")
 def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
     """With a model that solves the task, mostly: other tokens have 2 % in all."""
@@ -66,14 +70,14 @@ def test_a_run_learns_from_what_its_model_called(platform: Platform, client: Cli
     solved = [one for one in samples if one.get("reward") == 1]
     assert len(samples) == 8
     assert len(solved) >= 4, samples
-    whole = platform.ratchet("trace", run["id"], solved[0]["id"], "--tokens", "--json")
-    kept = record.from_json(json.loads(whole.stdout))
+    whole = [platform.ratchet("trace", run["id"], one["id"], "--tokens", "--json") for one in solved]
+    records = {one["id"]: record.from_json(json.loads(done.stdout)) for one, done in zip(solved, whole, strict=True)}
+    id, kept = next((id, one) for id, one in records.items() if called(one) == ["bash", "submit"])
     first, second = kept.session.calls
-    assert [one.name for one in (*first.answer.tool_calls, *second.answer.tool_calls)] == ["bash", "submit"]
     assert second.origin.parent == 0
     assert second.prompt_ids[: len(first.ids)] == first.ids, "it went on from the tokens that were sampled"
     assert [change.path for change in kept.changes] == ["app/count"]
-    shown = platform.ratchet("trace", run["id"], solved[0]["id"]).stdout
+    shown = platform.ratchet("trace", run["id"], id).stdout
     assert "== answer 1 of" in shown
     assert "== added: app/count" in shown
     measured = platform.ratchet(

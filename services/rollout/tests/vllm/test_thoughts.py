@@ -24,9 +24,10 @@ ANSWER = "<think>hm</think>yes<|im_end|>"
 
 
 class Played:
-    """Says `ANSWER` to everything, a token at a time."""
+    """Says `ANSWER` to everything, `at_once` tokens at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, at_once: int = 1) -> None:
+        self.at_once = at_once
         tokens = ["<think>", "</think>", "<|im_start|>", "<|im_end|>"]
         self.tokenizer: Any = transformers.PreTrainedTokenizerFast(tokenizer_file=str(STARTER / "tokenizer.json"))
         self.tokenizer.add_tokens(tokens)
@@ -44,10 +45,10 @@ class Played:
     async def generate(self, prompt: Any, params: Any, id: str, **more: Any) -> AsyncIterator[Any]:
         self.ended.append(more["reasoning_ended"])
         ids = self.tokenizer.encode(ANSWER, add_special_tokens=False)
-        for place, token in enumerate(ids):
-            last = place == len(ids) - 1
-            text = "" if last else self.tokenizer.decode([token])
-            piece = SimpleNamespace(index=0, text=text, token_ids=[token], logprobs=None, stop_reason=None)
+        for place in range(0, len(ids), self.at_once):
+            new, last = ids[place : place + self.at_once], place + self.at_once >= len(ids)
+            text = self.tokenizer.decode(new).replace("<|im_end|>", "")
+            piece = SimpleNamespace(index=0, text=text, token_ids=new, logprobs=None, stop_reason=None)
             piece.finish_reason = "stop" if last else None
             yield SimpleNamespace(outputs=[piece], finished=last)
 
@@ -57,9 +58,10 @@ async def said(engine: VllmEngine, call: wire.Generate) -> tuple[str, str]:
     return "".join(one.reasoning for one in pieces), "".join(one.text for one in pieces).strip()
 
 
+@pytest.mark.parametrize("at_once", [1, 2, 3, 100])
 @pytest.mark.parametrize("parser", ["deepseek_r1", "qwen3", "kimi_k2"])
-async def test_thoughts_that_ended_before_are_none_of_the_answers(parser: str) -> None:
-    llm: Any = Played()
+async def test_thoughts_that_ended_before_are_none_of_the_answers(parser: str, at_once: int) -> None:
+    llm: Any = Played(at_once)
     engine = VllmEngine(llm, reasoning_parser=parser)
     question = (Message("user", "What is </think>?"),)
     first = wire.Generate(Sampling(), False, 0, messages=question)

@@ -5,7 +5,7 @@ Runs only in the engine process. The parsers are imported when an engine has one
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -118,6 +118,29 @@ class AnswerReader:
         return replace(piece, text=said.text, reasoning=said.reasoning, tool_calls=calls, finish_reason=reason)
 
     def _said(self, piece: Completion) -> _Said:
+        said = _Said()
+        for part in self._parts(piece):
+            new = self._parsed(part)
+            said = _Said(said.text + new.text, said.reasoning + new.reasoning, (*said.calls, *new.calls))
+        return said
+
+    def _parts(self, piece: Completion) -> Iterator[Completion]:
+        """The token that begins thoughts by itself: of one that comes with others, as an engine that is ahead sends
+        them, vLLM's parsers leave the text in the thoughts (0.32, vllm/reasoning/basic_parsers.py)."""
+        parser = self._parsers[piece.index].reasoning_parser
+        begin, word = getattr(parser, "start_token_id", None), getattr(parser, "start_token", "")
+        if len(piece.token_ids) == 1 or begin not in piece.token_ids or word not in piece.text:
+            yield piece
+            return
+        place = piece.token_ids.index(begin)
+        before, _, after = piece.text.partition(word)
+        if place:
+            ids = piece.token_ids[:place]
+            yield replace(piece, text=before, token_ids=ids, finish_reason=FinishReason.UNFINISHED)
+        yield replace(piece, text=word, token_ids=(begin,), finish_reason=FinishReason.UNFINISHED)
+        yield replace(piece, text=after, token_ids=piece.token_ids[place + 1 :])
+
+    def _parsed(self, piece: Completion) -> _Said:
         delta = self._parsers[piece.index].parse_delta(
             piece.text,
             list(piece.token_ids),
