@@ -181,3 +181,10 @@ def test_what_says_nothing_of_one_episode_is_refused(ratchet: Any, gateway: Scri
         assert (refused.returncode, said in refused.stderr.replace("\n", " ")) == (1, True), refused.stderr
     assert ratchet("trace", "cmpl_1", "--tokens").returncode == 1, "of production no tokens are kept"
     assert not gateway.received
+
+
+@pytest.mark.usefixtures("address")
+def test_a_session_in_a_later_form_is_told(ratchet: Any, gateway: ScriptedGateway) -> None:
+    gateway.answers({"session": {"calls": [{"index": 0}], "failed": []}, "exchanges": [{"id": "cmpl_1"}]})
+    refused = ratchet("trace", "cmpl_1")
+    assert (refused.returncode, "can't be read here: KeyError" in refused.stderr) == (1, True), refused.stderr

@@ -105,7 +105,10 @@ def _show_produced(id: str, *, as_json: bool) -> None:
     if as_json:
         print_json(_whole(json_format.MessageToDict(found, preserving_proto_field_name=True)))
         return
-    session = sessions.from_json(_whole(json_format.MessageToDict(found.session)))
+    try:
+        session = sessions.from_json(_whole(json_format.MessageToDict(found.session)))
+    except (KeyError, TypeError, ValueError) as error:
+        raise CommandError(f"The episode of {id} can't be read here: {type(error).__name__} {error}.") from error
     (one, *_) = (exchange for exchange in found.exchanges if exchange.id == id)
     sender = [("key", one.key_id), ("user", one.user or "-"), ("session", one.session or "-")]
     episodes.show_session(sender, session, list(_remarks(found.exchanges, session, id)))

@@ -24,12 +24,19 @@ function unfolding(load, draw = ({ record }) => drawn(record)) {
   return node;
 }
 
-const conversation = ({ session, exchanges }) =>
-  el(
+function conversation({ session, exchanges }) {
+  const places = {}; // of an exchange's answers
+  return el(
     "div",
     {},
-    session.calls.map((call) => [called(call), el("p", { class: "note" }, answered(exchanges[call.index]))]),
+    session.calls.map((call) => {
+      const one = exchanges[call.index];
+      places[one.id] = (places[one.id] ?? -1) + 1;
+      const accepted = one.accepted?.index === places[one.id] ? one.accepted : null;
+      return [called(call), el("p", { class: "note" }, answered({ ...one, accepted }))];
+    }),
   );
+}
 
 // Who gave an answer in which time, and what people said of it.
 export const answered = ({ version, arm, latency, score, accepted }) => [
