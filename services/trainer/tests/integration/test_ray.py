@@ -29,6 +29,7 @@ STUB = Path(__file__).with_name("stub_job.py")
 pytestmark = [
     pytest.mark.integration,
     pytest.mark.verl,
+    pytest.mark.timeout(1200),  # nine jobs of a Ray, one after another
     pytest.mark.skipif(not (TRAINER_PYTHON.parent / "ray").exists(), reason="the trainer environment has no Ray"),
 ]
 
