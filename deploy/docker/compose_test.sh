@@ -149,11 +149,12 @@ works "one service was upgraded"
 # A task that begins in an image, and an episode on it.
 export RATCHET_IMAGES=$work/images
 mkdir -p "$RATCHET_IMAGES" "$work/tasks/imaged/environment" "$work/tasks/imaged/tests"
-docker save "${BASE_IMAGE:-python:3.11-slim-bookworm}" >"$RATCHET_IMAGES/my-task.tar"
+base=${BASE_IMAGE:-python:3.11-slim-bookworm}
+docker save "$base" >"$RATCHET_IMAGES/base.tar"
 (cd "$work/tasks/imaged" \
-  && echo 'Write the name of the system into /work/name.' >instruction.md \
-  && printf 'FROM my-task\nWORKDIR /work\n' >environment/Dockerfile \
-  && printf '[environment]\ndocker_image = "%s"\n[metadata.ratchet]\njudge = "files"\n' "${BASE_IMAGE:-python:3.11-slim-bookworm}" >task.toml \
+  && echo 'Write the name of the system into /app/name.' >instruction.md \
+  && printf 'FROM %s\nWORKDIR /app\n' "$base" >environment/Dockerfile \
+  && printf '[environment]\ndocker_image = "%s"\n[metadata.ratchet]\njudge = "files"\n' "$base" >task.toml \
   && echo 'grep -qx bookworm name && echo 1 >/logs/verifier/reward.txt || echo 0 >/logs/verifier/reward.txt' >tests/test.sh)
 COMPOSE+=(--file "$root/deploy/docker/sandbox-l2.yml")
 works "programs have a root of their own"
