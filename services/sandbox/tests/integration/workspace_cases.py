@@ -368,9 +368,12 @@ async def a_lost_nursery_takes_all_along_and_another_comes(lab: Lab) -> None:
 async def one_is_made_the_moment_after_its_nursery_was_killed(lab: Lab) -> None:
     """Nobody has seen yet that it ended."""
     await lab.new()
+    before = lab.nursery()
     for nursery in children():
         nursery.kill()
     assert (await lab.must(await lab.new(), "print(1)")) == "1\n"
+    assert lab.nursery() is not before
+    assert before._socket.fileno() == -1, "nothing of it is left open"
 
 
 @case()

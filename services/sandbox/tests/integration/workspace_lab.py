@@ -24,6 +24,7 @@ from ratchet_testing import weaker
 from ratchet_testing.processes import children
 from sandbox_service.adapters.lanes.options import LaneOptions
 from sandbox_service.adapters.workspaces.cages import WorkspaceCages
+from sandbox_service.adapters.workspaces.nursery import Nursery
 from sandbox_service.domain.levels import Level
 from sandbox_service.domain.workspace import Command, ExecEnd, Exit, Output, WorkspaceLimits, WorkspaceSpec
 from sandbox_service.domain.workspaces import Workspaces
@@ -94,6 +95,9 @@ class Lab:
         except error as refused:
             return refused
         raise AssertionError(f"no {error.__name__}")
+
+    def nursery(self) -> Nursery:
+        return self._cages._nurseries["python"]
 
     async def settle(self) -> list[psutil.Process]:
         """All processes below this one, unless they are as many as without any workspace, within a while."""

@@ -141,7 +141,7 @@ class WorkspaceCages:
         self, runtime: str, image: Image | None = None, spec: WorkspaceSpec | None = None
     ) -> WorkspaceCage:
         """A keeper in its walls, that waits for its workspace. `image`: the root of this one, which `spec` bounds."""
-        await self._nursery(runtime)
+        await self._nursery(runtime)  # before anything is taken that it would have to give back
         uid = self._free_uids.pop()
         stage = tempfile.mkdtemp(prefix=f"{cleanup.STAGE_PREFIX}{os.getpid()}-")
         group, no_cgroup = self._cgroup()
@@ -231,6 +231,8 @@ class WorkspaceCages:
         async with self._starting:
             nursery = self._nurseries.get(runtime)
             if nursery is None or not nursery.is_up:
+                if nursery is not None:
+                    await nursery.stop()
                 await self._toolchains.ready()
                 nursery = Nursery(environment, (*self._toolchains.paths, environment.python), self._free_uids[-1])
                 await nursery.start()

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import json
 import os
-import signal
 import socket
 import tempfile
 from typing import Any
@@ -101,7 +100,7 @@ class Nursery:
         self._socket.close()
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(self._process.pid, signal.SIGKILL)
+                self._process.kill()  # none where it was seen to end: its number may be another's
             await self._process.wait()
         if self._words is not None:
             self._words.cancel()
