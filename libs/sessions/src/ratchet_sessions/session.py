@@ -201,7 +201,8 @@ class Session:
             end_time=end_time,
             reasoning=completion.reasoning,
         )
-        self.add(call)
+        self._count(call, known)
+        self.calls.append(call)
         return call
 
     def add(self, call: Call) -> None:

@@ -197,12 +197,12 @@ class Receiver:
         self._fits = bool(base)
         """So far all that came is of the names and shapes of the base."""
         self._coming: Coming | None = None
-        self._turn = threading.Lock()
+        self._at_work = threading.Lock()
         self._closed = False
 
     def close(self) -> None:
         """Nothing works on the folder once this returns, nor later: whoever is cancelled leaves a thread in `take`."""
-        with self._turn:
+        with self._at_work:
             self._closed = True
             self._pool.shutdown(cancel_futures=True)
             self._files.close()
@@ -218,12 +218,12 @@ class Receiver:
         return of_hashes(self._hashes_of_changes) if self._fits else ""
 
     def take(self, parts: Sequence[TensorHeader | Chunk]) -> None:
-        with self._turn:
+        with self._at_work:
             if not self._closed:
                 self._take(parts)
 
     def end(self) -> None:
-        with self._turn:
+        with self._at_work:
             if not self._closed:
                 self._end()
 

@@ -72,8 +72,8 @@ class EngineDefaults:
     start_timeout: timedelta
     """Beside the time that reading the weights takes."""
     tool_parsers: Mapping[str, str] = field(default_factory=dict)
+    """By the name of a model in the registry; vLLM's name of each. So are those of thoughts."""
     reasoning_parsers: Mapping[str, str] = field(default_factory=dict)
-    """By the name of a model in the registry; vLLM's name of each."""
     kv_cache_share: int = 0
     """Bytes."""
     max_silence: timedelta = timedelta(seconds=10)

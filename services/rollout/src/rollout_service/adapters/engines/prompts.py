@@ -11,11 +11,14 @@ from typing import Any
 
 from ratchet_kit import model_config
 from ratchet_kit.errors import InvalidArgument
+from ratchet_kit.logs import get_logger
 from ratchet_policies import Begun, ChatPrompt, Sampling, TextPrompt, TokenPrompt, no_room, over_length
 from ratchet_problems import rendering
 from rollout_service.adapters.engines import chats, infill, wire
 from rollout_service.adapters.engines.refusals import RequestRefused
 from rollout_service.adapters.engines.time_limit import time_limit
+
+log = get_logger(__name__)
 
 _TEMPLATE_SECONDS = 3.0
 """Processor time; nobody else is answered meanwhile."""
@@ -55,13 +58,15 @@ class Prompts:
         return ids
 
     def opening(self, call: wire.Generate) -> list[int]:
-        """Tokens between the last message of a chat, which was taken, and the answer."""
+        """Tokens between the last message of a chat, which was taken, and the answer; none where its template does not
+        say, which is logged."""
         chat = wire.prompt_of(call)
         assert isinstance(chat, ChatPrompt), "other prompts have no messages"
         try:
             with time_limit(_TEMPLATE_SECONDS):
                 return rendering.opening(self._tokenizer, chats.conversation(chat.messages), **_options(chat))
-        except Exception:  # noqa: BLE001 - a template may refuse another text than the one that it was given
+        except Exception as error:  # noqa: BLE001 - a template may refuse another text than the one that it was given
+            log.warning("chat.opening_unknown", reason=str(error))
             return []
 
     def most_tokens(self, sampling: Sampling, prompt_tokens: int) -> int:

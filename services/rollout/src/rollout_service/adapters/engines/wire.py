@@ -39,8 +39,9 @@ class EngineSpec(msgspec.Struct, frozen=True):
     sleeps: bool = False
     """It can be put to sleep: vLLM has its own way to get memory then."""
     tool_parser: str = ""
-    reasoning_parser: str = ""
     """As vLLM names it. Empty: the model takes no tools."""
+    reasoning_parser: str = ""
+    """As vLLM names it. Empty: thoughts are text."""
 
 
 class ForkRequest(msgspec.Struct, frozen=True):

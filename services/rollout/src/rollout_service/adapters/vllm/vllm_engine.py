@@ -26,7 +26,7 @@ from ratchet_policies import (
 from rollout_service.adapters.engines import kv_cache, wire
 from rollout_service.adapters.engines.prompts import Prompts
 from rollout_service.adapters.engines.refusals import RequestRefused, WeightsRefused
-from rollout_service.adapters.vllm import tools
+from rollout_service.adapters.vllm import parsers
 from rollout_service.domain.policy import Dtype, Library
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class VllmEngine:
         vocabulary = int(llm.model_config.get_vocab_size())
         self._prompts = Prompts(Path(llm.model_config.model), self._tokenizer, vocabulary, self.max_model_len)
         self.has_chat_template = self._prompts.has_chat_template
-        self._parsers = tools.Parsers(tool_parser, reasoning_parser, llm.model_config, self._tokenizer)
+        self._parsers = parsers.Parsers(tool_parser, reasoning_parser, llm.model_config, self._tokenizer)
         self._prepared = ""
         """The policy id of the weights that it has with the changes that are ready."""
         self._dropping: asyncio.Task[None] | None = None
@@ -226,7 +226,7 @@ class VllmEngine:
         finally:
             self._running.discard(request_id)
 
-    def _reader(self, call: wire.Generate) -> tools.AnswerReader | None:
+    def _reader(self, call: wire.Generate) -> parsers.AnswerReader | None:
         """None for an answer that is text and nothing else."""
         if call.messages is None or (call.tools is None and not self._parsers.reasoning):
             return None
@@ -253,7 +253,7 @@ class VllmEngine:
         return Echo(text, ((first,), *(_candidates(entry or {}, token, top) for entry, token in others)))
 
     def _sampling(
-        self, sampling: Sampling, prompt_tokens: int, stream: bool, reader: tools.AnswerReader | None
+        self, sampling: Sampling, prompt_tokens: int, stream: bool, reader: parsers.AnswerReader | None
     ) -> "SamplingParams":
         from vllm import SamplingParams
         from vllm.exceptions import VLLMClientError
