@@ -18,11 +18,11 @@ def names(module: str) -> frozenset[str] | None:
     below = {one.stem for one in base.iterdir()} if base.is_dir() else set()
     if not file.is_file():
         return frozenset(below) if base.is_dir() else None
-    tree = ast.parse(file.read_text())
-    return frozenset(below | {name for node in ast.walk(tree) for name in bound(node)})
+    return frozenset(below | {name for one in ast.parse(file.read_text()).body for name in bound(one)})
 
 
 def bound(node: ast.AST) -> Iterator[str]:
+    """Not within functions and classes."""
     match node:
         case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
             yield name
@@ -30,6 +30,8 @@ def bound(node: ast.AST) -> Iterator[str]:
             yield name
         case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
             yield from (alias.asname or alias.name.partition(".")[0] for alias in aliases)
+        case _:
+            yield from (name for below in ast.iter_child_nodes(node) for name in bound(below))
 
 
 def imported(tree: ast.AST) -> Iterator[tuple[int, str, str]]:

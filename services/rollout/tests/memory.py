@@ -101,13 +101,13 @@ class ScriptedEngine:
     async def sleep(self) -> None:
         assert not self.asleep
         assert self.generating == 0, "it must not sleep while it generates"
-        self._turn(asleep=True)
+        self._set_asleep(asleep=True)
 
     async def wake(self) -> None:
         assert self.asleep
-        self._turn(asleep=False)
+        self._set_asleep(asleep=False)
 
-    def _turn(self, *, asleep: bool) -> None:
+    def _set_asleep(self, *, asleep: bool) -> None:
         if self.turn_error:
             raise self.turn_error
         self.asleep = asleep

@@ -18,9 +18,6 @@ from rollout_service.domain.policies import LoadPolicy
 from rollout_service.domain.policy import EngineOptions, PolicyName, State
 
 from ..world import BASE, REQUEST, P, World
-from .test_policies import world
-
-__all__ = ["world"]
 
 
 class TestGpus:
