@@ -29,7 +29,6 @@ STUB = Path(__file__).with_name("stub_job.py")
 pytestmark = [
     pytest.mark.integration,
     pytest.mark.verl,
-    pytest.mark.timeout(1200),  # nine jobs of a Ray, one after another
     pytest.mark.skipif(not (TRAINER_PYTHON.parent / "ray").exists(), reason="the trainer environment has no Ray"),
 ]
 
@@ -52,6 +51,10 @@ class Registry(registry_pb2_grpc.RegistryServiceServicer):
 
     async def GetVersion(self, request: object, context: object) -> registry_pb2.GetVersionResponse:
         raise NotFound("there is no such version")
+
+    async def ListVersions(self, request: object, context: object) -> registry_pb2.ListVersionsResponse:
+        """None is being copied."""
+        return registry_pb2.ListVersionsResponse()
 
 
 class Service:

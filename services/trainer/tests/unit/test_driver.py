@@ -96,6 +96,25 @@ async def test_what_only_a_resumed_run_needs_goes_once_the_run_has_succeeded(tra
     assert trainer.folders.tidied == [run.id]
 
 
+async def test_what_is_left_of_a_run_that_is_over_holds_up_no_other(
+    trainer: Any, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(*_: Any) -> None:
+        raise Unavailable("the registry is away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(trainer.folders, "tidy", away)
+        async with driving(trainer, run.id) as driver:
+            await submitted(trainer, run, 1)
+            await train(trainer, run)
+            with pytest.raises(Unavailable, match="what it leaves waits: the registry is away"):
+                await asyncio.wait_for(driver, 5)
+    assert (await trainer.runs.get(run.id)).state is State.SUCCEEDED
+    assert trainer.policies.released == [(run.id, 1)]
+    await trainer.driver.drive(run.id)
+    assert trainer.folders.tidied == [run.id]
+
+
 async def test_what_a_cancelled_run_has_stays(trainer: Any, run: Run) -> None:
     async with driving(trainer, run.id) as driver:
         await submitted(trainer, run, 1)

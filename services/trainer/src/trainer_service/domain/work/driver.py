@@ -66,6 +66,10 @@ class Deadlines:
     """How long an unforeseen error may last until the run fails for it."""
 
 
+class _Untidied(Unavailable):
+    """Nobody waits for it: the run is over, and its job gone."""
+
+
 class Driver:
     """Holds nothing of a run between its calls: what it knows, it reads."""
 
@@ -104,8 +108,8 @@ class Driver:
         What may pass (a cluster, registry or database that is away, a disk that is full) is tried again for as long as
         it takes; the run can be cancelled meanwhile. Cancelling this call leaves the job alone, for the next driver.
 
-        Raises NotFound; Unavailable for a run that has trained and waits for its version: drive it again later, other
-        runs have their turn; and an unforeseen error that has lasted.
+        Raises NotFound; Unavailable for a run that has trained and waits for its version, or is over and cannot be
+        tidied now: drive it again later, other runs have their turn; and an unforeseen error that has lasted.
         """
         waiting_since: datetime | None = None
         heartbeat = Heartbeat(self._clock)
@@ -115,7 +119,8 @@ class Driver:
                 try:
                     run = await self._store.get(id)
                     if run.state.is_final:
-                        await self._clear(run)
+                        await self._end_job(run)
+                        await self._tidy(run)
                         if (await self._store.get(id)).state.is_final:
                             return
                         continue  # it was resumed meanwhile
@@ -132,7 +137,7 @@ class Driver:
                     log.info("run.changed_meanwhile", reason=error.message)
                     await self._updates.wait(id, self._deadlines.poll)
                     continue
-                except NotFound:
+                except (NotFound, _Untidied):
                     raise
                 except Exception as error:  # noqa: BLE001 (it is logged below, and raised where it lasts)
                     fault = error
@@ -277,8 +282,8 @@ class Driver:
     async def _fail(self, id: RunId, failure: Failure) -> None:
         await self._changed(await self._store.change(id, lambda run: run.fail(failure, self._clock.now())))
 
-    async def _clear(self, run: Run) -> None:
-        """Waits for the end of the run's job, then stops it, and frees its policy and what it will not resume from."""
+    async def _end_job(self, run: Run) -> None:
+        """Waits for the end of the run's job, then stops it, and frees its policy."""
         if run.attempt == 0:
             return
         grace = self._deadlines.stop if run.state is State.CANCELLED else self._deadlines.finish
@@ -289,11 +294,19 @@ class Driver:
         except TimeoutError:
             log.warning("job.overdue", attempt=run.attempt)
         await self._stop_job(run)
-        if run.spec.validate:
-            await self._validating.abandon(run)
-        await self._validating.tidy(run)
-        if run.state is State.SUCCEEDED:
-            await self._folders.tidy(run.id)
+
+    async def _tidy(self, run: Run) -> None:
+        """Frees what a run that is over does not keep. Raises _Untidied."""
+        if run.attempt == 0:
+            return
+        try:
+            if run.spec.validate:
+                await self._validating.abandon(run)
+            await self._validating.tidy(run)
+            if run.state is State.SUCCEEDED:
+                await self._folders.tidy(run.id)
+        except OUTSIDE as error:
+            raise _Untidied(f"what it leaves waits: {error.message}") from error
 
     async def _stop_job(self, run: Run) -> None:
         """Of its attempt, and frees the policies of that and of those before."""
