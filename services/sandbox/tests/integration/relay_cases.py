@@ -129,13 +129,17 @@ async def a_relay_holds_so_many_bytes(lab: Lab) -> None:
 async def a_relay_ends_with_its_exec(lab: Lab) -> None:
     id, caller = await lab.new(keep=True), Caller(lambda data: [data])
     daemon = (
-        "kept = dial()\nif os.fork() == 0:\n    os.setsid()\n    found = []\n    time.sleep(0.5)\n"
+        "kept = dial()\nif os.fork() == 0:\n    os.setsid()\n    found = []\n"
+        "    while not os.path.exists('over'): time.sleep(0.01)\n"
         "    try: kept.send(b'x'); found.append(kept.recv(1))\n    except OSError: found.append('cut')\n"
         "    try: dial(); found.append('open')\n    except OSError: found.append('refused')\n"
-        "    open('found', 'w').write(str(found))\n    os._exit(0)\n"
+        "    open('part', 'w').write(str(found))\n    os.rename('part', 'found')\n    os._exit(0)\n"
     )
     assert (await relayed(lab, id, _DIAL + daemon, caller)).passed
-    look = "import os, time\nwhile not os.path.exists('found'): time.sleep(0.05)\nprint(open('found').read())"
+    look = (
+        "import os, time\nopen('over', 'w').close()\nwhile not os.path.exists('found'): time.sleep(0.05)\n"
+        "print(open('found').read())"
+    )
     assert (await lab.must(id, look)) in ("['cut', 'refused']\n", "[b'', 'refused']\n")
     assert (await relayed(lab, id, _DIAL + "c = dial(); c.send(b'x'); print(c.recv(1))", caller)).out == "b'x'\n"
 

@@ -1,4 +1,5 @@
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -61,3 +62,15 @@ def test_what_is_too_much_is_seen(tmp_path: Path) -> None:
     assert scratch.overfull(str(tmp_path), size=90_000, inodes=4)
     assert scratch.overfull(str(tmp_path), size=200_000, inodes=3)
     assert not scratch.overfull(str(tmp_path / "gone"))
+
+
+def test_a_disk_that_fills_is_looked_at_before_the_next_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scratch.Meter, "_INTERVAL", 3600)
+    meter = scratch.Meter(str(tmp_path), size=1 << 20)
+    assert not meter.over()
+    for number in range(100):  # others may free as much of the disk meanwhile
+        (tmp_path / f"file{number}").write_bytes(bytes(2 << 20))
+        time.sleep(meter.patience())
+        if meter.over():
+            return
+    raise AssertionError("never seen")

@@ -201,7 +201,8 @@ class Keeper:
                 return limit
             if self._meter and self._meter.over():
                 return "memory"
-            ready = poll.poll(1000 * budget.patience())
+            patience = min(budget.patience(), self._meter.patience() if self._meter else 1.0)
+            ready = poll.poll(1000 * patience)
 
     def _overflow(self, head: dict[str, Any]) -> str:
         """Of what counts: answers, and what a script prints. Other output is cut."""

@@ -31,22 +31,41 @@ def empty(folder: str) -> None:
 
 
 class Meter:
-    """Where the folder is on a disk that others use, too: looks now and then whether more is in it than may be."""
+    """Where the folder is on a disk that others use, too: looks now and then whether more is in it than may be, and at
+    once where the disk has got so much fuller that it might be."""
 
-    _INTERVAL = 0.05  # seconds
+    _GLANCE, _INTERVAL = 0.01, 0.05  # seconds between two glances at the disk, and between two looks into the folder
+    _SHARE = 4  # of the room left in the folder: what the disk may lose before the next look
 
     def __init__(self, folder: str, size: int = SIZE, inodes: int = INODES) -> None:
-        self._folder, self._size, self._inodes = folder, size, inodes
-        self._next = 0.0
+        self._folder, self._most = folder, (size, inodes)
+        self._next, self._due = 0.0, 0.0
+        self._enough = (0, 0)  # free on the disk
 
     def over(self) -> bool:
-        """True if it was last seen to hold more. The answer may be `_INTERVAL` old."""
+        """True if it was last seen to hold more. Between two glances the answer is False."""
         now = time.monotonic()
         if now < self._next:
             return False
-        over = overfull(self._folder, self._size, self._inodes)
-        self._next = time.monotonic() + self._INTERVAL
-        return over
+        left, free = self._most, self._free()
+        if now >= self._due or free[0] < self._enough[0] or free[1] < self._enough[1]:
+            left = room(self._folder, *self._most)
+            self._enough = free[0] - max(left[0], 0) // self._SHARE, free[1] - max(left[1], 0) // self._SHARE
+            self._due = time.monotonic() + self._INTERVAL
+        self._next = time.monotonic() + max(self._GLANCE, time.monotonic() - now)
+        return min(left) < 0
+
+    def patience(self) -> float:
+        """Seconds until it's worth asking again."""
+        return max(0.0, self._next - time.monotonic())
+
+    def _free(self) -> tuple[int, int]:
+        """Bytes and inodes."""
+        try:
+            disk = os.statvfs(self._folder)
+        except OSError:  # the program's own doing, as is all that a look can't see
+            return 0, 0
+        return disk.f_bfree * disk.f_frsize, disk.f_ffree
 
 
 def overfull(folder: str, size: int = SIZE, inodes: int = INODES) -> bool:

@@ -110,7 +110,8 @@ class Keeper:
         poll.register(self._connection.fileno(), select.POLLIN | select.POLLRDHUP)
         poll.register(child.descriptor, select.POLLIN)
         while True:
-            for descriptor, event in poll.poll(1000 * budget.patience()):
+            patience = min(budget.patience(), self._meter.patience() if self._meter else 1.0)
+            for descriptor, event in poll.poll(1000 * patience):
                 if descriptor == child.descriptor:
                     child.reap()
                     return "exited"
