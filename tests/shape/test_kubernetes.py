@@ -4,6 +4,7 @@ import hashlib
 import importlib
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -16,6 +17,7 @@ import pytest
 import yaml
 
 from ratchet_kit.settings import PASSWORDS
+from ratchet_kit.storage import Folder
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "deploy" / "kubernetes"
@@ -263,6 +265,44 @@ def test_a_sandbox_of_level_2_does_not_start_below_it(tmp_path: Path, version: s
     mounts = {one["mountPath"]: one.get("readOnly") for one in container["volumeMounts"]}
     assert mounts[env["RATCHET_SANDBOX_IMAGES"]] is True
     assert env["XDG_CACHE_HOME"].startswith("/var/lib/ratchet/"), "no pod writes where others read"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_images_come_from_the_artifact_store_past_the_sandbox(tmp_path: Path, version: str) -> None:
+    objects = base_with(tmp_path, "stores", "sandbox-l2", "sandbox-images", "sandbox-images-store")
+    [mirror] = [one for one in objects if one["kind"] == "CronJob"]
+    kubernetes_validate.validate(mirror, version, strict=True)
+    claims = [
+        volume["persistentVolumeClaim"]["claimName"]
+        for one in objects
+        if (one["kind"], one["metadata"]["name"]) in (("Deployment", "sandbox"), ("CronJob", "sandbox-images"))
+        for volume in pod(one["spec"]["jobTemplate"] if one is mirror else one)["volumes"]
+        if "persistentVolumeClaim" in volume
+    ]
+    assert claims == ["sandbox-images"] * 2
+
+
+def test_what_the_artifact_store_has_becomes_a_nodes_images(
+    tmp_path: Path, s3_url: str, s3_server_environment: dict[str, str]
+) -> None:
+    if not shutil.which("rclone"):
+        pytest.skip("no rclone on this machine: apt-get install rclone")
+    mirror = yaml.safe_load_all((FOLDER / "components/sandbox-images-store/mirror.yaml").read_text())
+    (container,) = pod(next(mirror)["spec"]["jobTemplate"])["containers"]
+    given = {one["name"]: one["value"] for one in container["env"] if "value" in one}
+    shell, option, command = container["command"]
+    images = tmp_path / "images"
+    images.mkdir()
+    (images / "gone.tar").write_text("of an image that is given no more")
+    store = Folder(f"{s3_url}/images")
+    for content in (b"first", b"other"):  # as long, and within the same second
+        store.write("app/index.json", content)
+        store.write("app/blobs/sha256/1", b"layer")
+        command_here = command.replace(" /images", f" {images}")
+        environment = {"PATH": os.environ["PATH"], **s3_server_environment, **given, "ARTIFACT_URL": s3_url}
+        subprocess.run([shell, option, command_here], env=environment, check=True)
+        found = {path.relative_to(images).as_posix(): path.read_bytes() for path in images.rglob("*") if path.is_file()}
+        assert found == {"app/index.json": content, "app/blobs/sha256/1": b"layer"}
 
 
 def test_databases_are_those_of_compose() -> None:
