@@ -1,3 +1,4 @@
+import os
 import stat
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
@@ -45,3 +46,19 @@ def test_a_secret_is_made_once_and_is_private(tmp_path):
 )
 def test_text_is_clipped_by_bytes(text, clipped):
     assert clip(text, 8) == clipped
+
+
+def test_a_file_is_whole_or_as_it_was(tmp_path):
+    file = tmp_path / "folder" / "file"
+    with files.whole(file) as draft:
+        draft.write_text("one")
+        assert not file.exists()
+        with files.whole(file) as of_another:
+            of_another.write_text("two")
+        assert file.read_text() == "two"
+    assert file.read_text() == "one"
+    with pytest.raises(OSError, match="full"), files.whole(file) as draft:
+        draft.write_text("half")
+        raise OSError("full")
+    assert file.read_text() == "one"
+    assert os.listdir(file.parent) == ["file"]

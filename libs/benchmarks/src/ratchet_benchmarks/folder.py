@@ -7,13 +7,13 @@
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ratchet_benchmarks import rows
 from ratchet_benchmarks.benchmark import Benchmark, Edition
+from ratchet_kit import files
 from ratchet_kit.errors import DataLoss, NotFound
 
 VARIABLE = "RATCHET_DATA"
@@ -81,14 +81,7 @@ def write_truth(benchmark: Benchmark, edition: Edition, truth: Mapping[str, Any]
 
 def _write(path: Path, data: bytes) -> None:
     """All of it or nothing."""
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".new-")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    with files.whole(path) as draft, draft.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())

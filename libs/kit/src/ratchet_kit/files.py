@@ -3,7 +3,8 @@
 import json
 import os
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,23 @@ def last_line(text: str) -> str:
     """The same of a text, such as what a process wrote to stderr."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return clip(lines[-1], _LAST_WORDS_BYTES) if lines else ""
+
+
+DRAFT = ".part"
+"""How the name ends of a file that is being written."""
+
+
+@contextmanager
+def whole(file: Path) -> Iterator[Path]:
+    """A path beside it to write to, which then becomes the file: all of it or nothing. Nobody else has the path,
+    whatever machine or container it is in. Makes the folder. Raises OSError."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    draft = file.with_name(f".new-{secrets.token_hex(8)}{DRAFT}")
+    try:
+        yield draft
+        draft.replace(file)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def secret(path: Path, make: Callable[[], str]) -> str:

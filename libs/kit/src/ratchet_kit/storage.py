@@ -3,7 +3,6 @@
 import os
 import shutil
 import stat
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
@@ -13,6 +12,7 @@ import fsspec
 from botocore.exceptions import BotoCoreError
 from fsspec.implementations.local import LocalFileSystem
 
+from ratchet_kit import files
 from ratchet_kit.disk_errors import disk_errors
 from ratchet_kit.errors import InvalidArgument, NotFound, ResourceExhausted, Unavailable
 
@@ -141,11 +141,8 @@ class Folder:
             if self.local is None:
                 self._fs.pipe_file(f"{self._path}/{name}", data)
                 return
-            file = self.local / name
-            file.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=file.parent, prefix=".new-", delete=False) as new:
-                new.write(data)
-            os.replace(new.name, file)
+            with files.whole(self.local / name) as draft:
+                draft.write_bytes(data)
 
     def put(self, name: str, source: Path) -> None:
         """Copies a file of this machine into it, all of it or nothing."""
@@ -154,11 +151,8 @@ class Folder:
                 self._fs.put_file(str(source), f"{self._path}/{name}")
                 return
             require_space(self.local, source.stat().st_size)
-            file = self.local / name
-            file.parent.mkdir(parents=True, exist_ok=True)
-            new = file.with_name(f".new-{os.getpid()}-{file.name}")
-            shutil.copyfile(source, new)
-            os.replace(new, file)
+            with files.whole(self.local / name) as draft:
+                shutil.copyfile(source, draft)
 
     def download(self, target: Path) -> None:
         """Copies its files into `target`, which may exist.

@@ -3,7 +3,6 @@
 import asyncio
 import hashlib
 import os
-import tempfile
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import grpc
 
 from ratchet.registry.v1 import dataset_pb2 as pb
 from ratchet.registry.v1 import dataset_pb2_grpc
-from ratchet_kit import storage
+from ratchet_kit import files, storage
 from ratchet_kit.disk_errors import disk_errors
 from ratchet_kit.errors import DataLoss, NotFound
 from ratchet_kit.grpc_errors import rpc_errors
@@ -128,20 +127,11 @@ class Datasets:
         """All of it or nothing, and never more than a part of it in memory."""
         with disk_errors(str(target.parent)):
             storage.require_space(target.parent, split.content_bytes)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=target.parent, prefix=".new-", delete=False) as new:
-                try:
-                    async for part in self._parts(ref, split):
-                        await asyncio.to_thread(new.write, part)
-                    os.replace(new.name, target)
-                finally:
-                    _remove(new.name)
+            with files.whole(target) as draft, draft.open("wb") as new:
+                async for part in self._parts(ref, split):
+                    await asyncio.to_thread(new.write, part)
         log.info("dataset.fetched", dataset=str(ref), bytes=split.content_bytes)
         await asyncio.to_thread(_make_room, target)
-
-
-def _remove(name: str) -> None:
-    Path(name).unlink(missing_ok=True)
 
 
 def _forget(ref: DatasetRef) -> None:

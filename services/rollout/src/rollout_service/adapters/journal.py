@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from ratchet_kit import files
 from ratchet_kit.logs import get_logger
 from ratchet_kit.work import surviving
 from rollout_service.domain.policy import PolicyName
@@ -39,13 +40,10 @@ class FileJournal:
         return self._folder / f"{name}.json"
 
     def _write(self, kept: KeptPolicy) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True)
-        temporary = self._file(kept.policy.name).with_suffix(".tmp")
-        with temporary.open("wb") as file:
+        with files.whole(self._file(kept.policy.name)) as draft, draft.open("wb") as file:
             file.write(msgspec.json.format(msgspec.json.encode(kept)))
             file.flush()
             os.fsync(file.fileno())
-        temporary.rename(self._file(kept.policy.name))
 
 
 def _read(file: Path) -> KeptPolicy | None:

@@ -14,6 +14,7 @@ from ratchet_kit import storage
 from ratchet_kit.allowed_sources import Places
 from ratchet_kit.disk_errors import disk_errors
 from ratchet_kit.errors import NotFound
+from ratchet_kit.files import DRAFT
 from ratchet_kit.storage import Folder
 from trainer_service.adapters import tokenizers
 from trainer_service.adapters.bases import inspected
@@ -21,7 +22,7 @@ from trainer_service.domain.inputs.found import FetchedModel, FoundModel, Stored
 from trainer_service.domain.run.ports import RunFile
 from trainer_service.domain.run.run import RunId
 from trainer_service.job.run.checkpoints import COPIES, MARKER
-from trainer_service.job.run.record import PART, RECORD
+from trainer_service.job.run.record import RECORD
 
 _BASE = "base"
 _REWARD_MODEL = "reward-model"
@@ -119,7 +120,7 @@ class FsspecModelFolders:
         """Links are none of it: a job's code may have made them."""
         root = self._runs_folder / id / RECORD
         for folder, _, names in os.walk(root):
-            for path in (Path(folder) / name for name in names if not name.endswith(PART)):
+            for path in (Path(folder) / name for name in names if not name.endswith(DRAFT)):
                 with contextlib.suppress(FileNotFoundError):
                     found = path.lstat()
                     if stat.S_ISREG(found.st_mode):

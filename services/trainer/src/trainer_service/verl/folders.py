@@ -23,9 +23,10 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from ratchet_kit.errors import FailedPrecondition
+from ratchet_kit.files import DRAFT
 from ratchet_kit.logs import get_logger
 from trainer_service.job.run.config import JobConfig
-from trainer_service.job.run.record import LOGS, PART, RECORD
+from trainer_service.job.run.record import LOGS, RECORD
 
 CHUNK = 64 << 20
 FOLLOWS_S = 2.0
@@ -59,7 +60,7 @@ class Server:
         """The file is there once it is whole: the driver may read it at any moment."""
         target = self._own(file)
         target.parent.mkdir(parents=True, exist_ok=True)
-        part = target.with_name(target.name + PART)
+        part = target.with_name(target.name + DRAFT)
         with part.open("r+b" if start else "wb") as opened:
             opened.seek(start)
             opened.write(piece)
@@ -174,7 +175,7 @@ class Copies:
                 for folder in (usage, self._work_dir / RECORD):
                     for name, file in files(folder).items():
                         path = folder / name
-                        if known.get(path) != file and path.suffix != PART:
+                        if known.get(path) != file and path.suffix != DRAFT:
                             try:
                                 self._write(path)
                             except OSError:  # it is gone, or the driver's disk is full: the next look is soon
@@ -191,7 +192,7 @@ class Copies:
     def _read(self, target: Path, file: File) -> None:
         """Whoever has the file of before open keeps it."""
         target.parent.mkdir(parents=True, exist_ok=True)
-        part = target.with_name(target.name + PART)
+        part = target.with_name(target.name + DRAFT)
         with part.open("wb") as opened:
             for start in range(0, file.size, CHUNK):
                 opened.write(ray.get(self._server.read.remote(str(target), start)))

@@ -1,12 +1,12 @@
 """The precision of exports: that of the run, whose engine samples, validates and is served with it."""
 
 import json
-import os
 from pathlib import Path
 
 import torch
 from safetensors.torch import load_file, save_file
 
+from ratchet_kit import files
 from trainer_service.job.run.config import Dtype
 
 _INDEX = "model.safetensors.index.json"
@@ -21,9 +21,8 @@ def round_weights(model: Path, dtype: Dtype) -> None:
         if all(tensor.dtype == kind or not tensor.is_floating_point() for tensor in tensors.values()):
             continue
         rounded = {name: one.to(kind) if one.is_floating_point() else one for name, one in tensors.items()}
-        partial = file.with_suffix(".partial")
-        save_file(rounded, partial, metadata={"format": "pt"})
-        os.replace(partial, file)
+        with files.whole(file) as draft:
+            save_file(rounded, draft, metadata={"format": "pt"})
     if (index := model / _INDEX).is_file():
         described = json.loads(index.read_text())
         described["metadata"] = {"total_size": sum(file.stat().st_size for file in model.glob("*.safetensors"))}

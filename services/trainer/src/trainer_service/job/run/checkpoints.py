@@ -19,7 +19,7 @@ import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ratchet_kit import storage
+from ratchet_kit import files, storage
 from ratchet_kit.statistics import Estimate
 from ratchet_kit.storage import Folder
 
@@ -161,11 +161,10 @@ class Checkpoints:
             copy = store.child(f"attempt-{self.attempt}-step-{step}")
             copy.upload(folder)
             copy.write(MARKER, marked.encode())
-        temporary = folder / f".{MARKER}"
-        temporary.write_text(marked)
-        with temporary.open() as opened:
+        with files.whole(folder / MARKER) as draft, draft.open("w") as opened:
+            opened.write(marked)
+            opened.flush()
             os.fsync(opened.fileno())
-        os.replace(temporary, folder / MARKER)
         self._keep(Saved(self.attempt, step, folder))
 
     def _keep(self, kept: Saved | None) -> None:

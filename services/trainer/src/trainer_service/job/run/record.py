@@ -4,19 +4,18 @@ record/config/attempt-<a>.yaml    the config that verl got, without secrets
 record/profile/...json.gz         traces of profiled steps (Chrome's format; Perfetto shows them)
 """
 
-import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from ratchet_kit import files
 
 RECORD = "record"
 SAMPLES = "samples"
 """Where the table of samples lies, in the folder of a run and in the artifact store."""
 LOGS = "logs"
 """The folder of its jobs' logs."""
-PART = ".part"
-"""The end of the name of what is being written."""
 HIDDEN = "(hidden)"
 _SECRET = re.compile(r"(?i)(^|_)(api_?key|access_?key|secret|password|passwd|credentials?|auth_?token|token)$")
 _USER_OF_URL = re.compile(r"(?<=://)[^/@\s]+@")
@@ -34,11 +33,8 @@ class Record:
         self._write(f"config/attempt-{attempt}.yaml", text)
 
     def _write(self, name: str, text: str) -> None:
-        file = self.work_dir / RECORD / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        part = file.with_name(file.name + PART)
-        part.write_text(text)
-        os.replace(part, file)
+        with files.whole(self.work_dir / RECORD / name) as draft:
+            draft.write_text(text)
 
 
 def without_secrets(value: Any, name: str = "") -> Any:

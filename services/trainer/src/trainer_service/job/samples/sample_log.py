@@ -1,18 +1,18 @@
 """Samples on their way to the artifact store, beside the steps: a run never fails for them, and hardly waits."""
 
-import os
 import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
+from ratchet_kit import files
 from ratchet_kit.disk_errors import disk_errors
 from ratchet_kit.errors import RatchetError
 from ratchet_kit.logs import get_logger
 from ratchet_kit.storage import Folder
 from trainer_service.domain.run.sample import Sample
-from trainer_service.job.run.record import PART, SAMPLES
+from trainer_service.job.run.record import SAMPLES
 from trainer_service.job.samples import sample_files
 
 CLOSE_S = 20.0
@@ -71,10 +71,8 @@ class SampleLog:
         try:
             data, file = sample_files.write(make()), self._folder / sample_files.name_of(step)
             with disk_errors(str(self._folder)):
-                self._folder.mkdir(parents=True, exist_ok=True)
-                part = file.with_name(file.name + PART)
-                part.write_bytes(data)
-                os.replace(part, file)
+                with files.whole(file) as draft:
+                    draft.write_bytes(data)
         except Exception as error:  # whatever it is: the run is worth more than its samples
             self._lost += 1
             log.exception("samples.lost", step=step, reason=str(error))

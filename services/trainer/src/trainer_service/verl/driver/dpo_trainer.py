@@ -16,6 +16,7 @@ import torch
 from omegaconf import DictConfig, OmegaConf
 from safetensors import safe_open
 
+from ratchet_kit import files
 from ratchet_kit.statistics import Estimate
 from trainer_service.domain.run.run import Phase
 from trainer_service.job.policy.transport import Weights
@@ -90,9 +91,8 @@ class RatchetDpoTrainer(PairTrainer):
         rows = [row for both in self.train_dataset for row in both]
         found = [float(value) for value in self.infer(rows, _of_answers)]
         made = list(zip(found[0::TOGETHER], found[1::TOGETHER], strict=True))
-        whole = file.with_suffix(".part")
-        whole.write_text(json.dumps(made))
-        whole.rename(file)
+        with files.whole(file) as draft:
+            draft.write_text(json.dumps(made))
         return made
 
     # Batches.
