@@ -14,6 +14,8 @@ from ratchet_environments.folders.folder import Judge, find, read
 from ratchet_environments.folders.judging import Judged, declared, judge, solve, start
 from ratchet_environments.folders.tree import File
 from ratchet_environments.folders.work import Work
+from ratchet_environments.workspaces import Workspace
+from ratchet_kit.errors import ResourceExhausted
 from ratchet_testing.sandbox import sandbox_service
 from ratchet_testing.workspaces import served
 
@@ -272,3 +274,18 @@ async def test_a_repository_runs_nothing_and_says_what_is_in_it(
     path = _folder(tmp_path, "files", f"{test}\n[ -e /logs/verifier/reward.txt ] || echo 0 > /logs/verifier/reward.txt")
     judged = await _judged(sandbox_target, path, agent)
     assert judged.reward == 0.0, judged
+
+
+async def test_a_busy_node_is_no_verdict(sandbox_target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither of what the agent made nor of the reward."""
+    folder = read(_folder(tmp_path, "files", "echo 1 > /logs/verifier/reward.txt"))
+
+    async def busy(*_: object, **__: object) -> bytes:
+        raise ResourceExhausted("Concurrent RPC limit exceeded!", timedelta(seconds=1))
+
+    async with served(sandbox_target) as workspaces, start(workspaces, folder) as workspace:
+        with monkeypatch.context() as patched:
+            patched.setattr(Workspace, "read", busy)
+            for asked in (declared(workspace, folder), judge(workspaces, folder, Work())):
+                with pytest.raises(ResourceExhausted):
+                    await asked
