@@ -9,7 +9,7 @@ import pytest
 
 from ratchet.sandbox.v1 import workspace_pb2 as pb
 from ratchet_environments.folders.folder import read
-from ratchet_environments.folders.subject import Subject
+from ratchet_environments.folders.subject import Subject, room
 from ratchet_environments.workspaces import Done
 from ratchet_kit.errors import NotFound, RatchetError, ResourceExhausted
 
@@ -53,3 +53,11 @@ async def test_a_part_of_the_output_is_none(tmp_path: Path) -> None:
     cut = pb.ExecExit(end=pb.ExecExit.END_EXITED, output_cut=True)
     answer = await subject(tmp_path, cut).answer(RUN)
     assert (answer["status"], "stdout" in answer) == (126, False)
+
+
+@pytest.mark.parametrize("hours", [1, 24])
+def test_a_node_holds_the_longest_task(hours: int) -> None:
+    """It gives a workspace a day at most."""
+    limits = room(timedelta(hours=hours), 0)
+    assert timedelta(hours=hours) <= limits.wall_time.ToTimedelta() <= timedelta(days=1)
+    assert timedelta(hours=hours) <= limits.cpu_time.ToTimedelta() <= timedelta(days=1)

@@ -16,7 +16,7 @@ from ratchet.sandbox.v1 import workspace_pb2 as pb
 from ratchet_environments.folders.dockerfile import OWN
 from ratchet_environments.folders.folder import Judge, TaskFolder
 from ratchet_environments.folders.subject import Subject, room, run_with
-from ratchet_environments.folders.tools import commands
+from ratchet_environments.folders.tools import SAFE_PATH, commands
 from ratchet_environments.folders.tree import MOST_BYTES, File, packed_now, unpacked
 from ratchet_environments.folders.work import Work, clean, together, untouched
 from ratchet_environments.workspaces import Done, Workspace, Workspaces, own_limit
@@ -28,8 +28,9 @@ _OUTPUT_BYTES = 16 << 20
 _REWARD_BYTES = 1 << 20
 _SHOWN = 2000
 _TOOLS = f"{OWN}/bin"
+_PYTHON = f"{OWN}/python"
 _COMMAND = (
-    f'export PATH="/tmp/{_TOOLS}:$PATH" PYTHONPATH="/tests${{PYTHONPATH:+:$PYTHONPATH}}" && exec bash /tests/test.sh'
+    f'export PATH="/tmp/{_TOOLS}:$PATH" PYTHONPATH="%s/tests${{PYTHONPATH:+:$PYTHONPATH}}" && exec bash /tests/test.sh'
 )
 _HOME = f"{OWN}/home"
 _FOLDERS = ("logs/verifier", "logs/agent", "logs/artifacts")
@@ -165,6 +166,7 @@ def _judges_files(folder: TaskFolder) -> dict[str, File]:
     pinned = {} if settings & set(folder.tests) else {"tests/pytest.ini": File(b"[pytest]\n")}
     own = resources.files("ratchet_environments.folders").joinpath("subject_command.py").read_bytes()
     tools = {folder.temporary(path): file for path, file in commands(_TOOLS, folder.has_image).items()}
+    tools[folder.temporary(f"{_PYTHON}/sitecustomize.py")] = File(SAFE_PATH.encode())
     return {**pinned, **folder.tests, **tools, folder.temporary(f"{OWN}/subject_command.py"): File(own)}
 
 
@@ -179,7 +181,8 @@ async def _test(workspace: Workspace, folder: TaskFolder, subject: Subject | Non
         **folder.variables,
         **folder.verifier_variables,
     }
-    command, place, limit = ["bash", "-c", _COMMAND], folder.workdir, folder.verifier_timeout
+    first = "" if folder.judge is Judge.PROCESS else f"/tmp/{_PYTHON}:"
+    command, place, limit = ["bash", "-c", _COMMAND % first], folder.workdir, folder.verifier_timeout
     if subject is None:
         return await workspace.exec(
             *command, environment=environment, folder=place, wall_time=limit, output_bytes=_OUTPUT_BYTES
