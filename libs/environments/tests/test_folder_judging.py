@@ -194,6 +194,23 @@ async def test_subject_stands(sandbox_target: str, tmp_path: Path, test: str) ->
     assert judged.reward == 1.0, judged
 
 
+async def test_a_program_has_all_of_its_files_and_the_tests_get_none_that_act(
+    sandbox_target: str, tmp_path: Path
+) -> None:
+    """Its settings of pytest, its packages and hooks: an agent may have been asked for them."""
+    test = (
+        "subject run bash -c 'cat current conftest.py lib/a-1.dist-info/METADATA .git/hooks/x' > /tmp/seen && "
+        "[ $(grep -c 1 /tmp/seen) = 4 ] && subject get /app /tmp/x && "
+        f"[ \"$(cd /tmp/x/app && ls -A | xargs)\" = 'Dockerfile line.py v1' ] {_WRITE}"
+    )
+    agent = (
+        "mkdir -p lib/a-1.dist-info .git/hooks; echo 1 > v1; ln -s /app/v1 current; "
+        "for one in conftest.py lib/a-1.dist-info/METADATA .git/hooks/x; do echo 1 > $one; done"
+    )
+    judged = await _judged(sandbox_target, _folder(tmp_path, "program", test), agent)
+    assert judged.reward == 1.0, judged
+
+
 async def test_tests_with_a_subject_that_a_signal_ends_give_nothing(sandbox_target: str, tmp_path: Path) -> None:
     path = _folder(tmp_path, "program", "echo 1 > /logs/verifier/reward.txt; kill -9 $$")
     judged = await _judged(sandbox_target, path, "true")

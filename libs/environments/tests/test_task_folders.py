@@ -270,6 +270,15 @@ def test_what_acts_by_itself_stays_as_the_task_had_it(folder: Path) -> None:
     assert b"evil" not in found["app/.git/config"].content
 
 
+def test_programs_have_all_of_their_files_where_no_tests_are(tmp_path: Path) -> None:
+    names = ["app/conftest.py", "app/lib/a.dist-info/METADATA", "app/.git/hooks/pre-commit", "app/.git/config"]
+    files = {name: File(b"x", 0o755) for name in names} | {"app/venv/bin/python": File(link="/usr/bin/python3")}
+    program = read(planted.write(tmp_path / "program", planted.program(random.Random(1))))
+    found = work.clean(program, packed({**files, "tests/test.sh": File(b"evil"), "data/x": File()}, ["app/empty"]))
+    assert (found.files, found.folders) == (files, ("app/empty",))
+    assert not work.inert(files), "nor do the tests get these"
+
+
 def test_deep_folders_hold_nobody_up(folder: Path) -> None:
     """Twenty thousand files of such paths took a quarter of an hour."""
     with pytest.raises(InvalidArgument, match="deeper than 100 folders"):

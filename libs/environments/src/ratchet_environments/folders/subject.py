@@ -15,6 +15,7 @@ from ratchet_environments.folders.dockerfile import place
 from ratchet_environments.folders.folder import TaskFolder
 from ratchet_environments.folders.subject_command import MESSAGE_BYTES
 from ratchet_environments.folders.tree import packed_now, unpacked
+from ratchet_environments.folders.work import inert
 from ratchet_environments.workspaces import Done, Workspace, own_limit
 from ratchet_kit.errors import InvalidArgument, NotFound, ResourceExhausted, invalid
 
@@ -66,9 +67,7 @@ class Subject:
                 path = place(request["path"], "subject get", in_image=self.folder.has_image)
                 files, _ = unpacked(await self.workspace.read(path), path)
                 name = basename(path)
-                inner = {
-                    f"{name}{one.removeprefix(path)}": file for one, file in files.items() if not file.link
-                }  # links are left out: they would lead to the judge's own files
+                inner = {f"{name}{one.removeprefix(path)}": file for one, file in inert(files).items()}
                 return {"status": 0, "tar": b64encode(packed_now(inner)).decode()}
             case "put":
                 target = place(request["path"], "subject put", in_image=self.folder.has_image)

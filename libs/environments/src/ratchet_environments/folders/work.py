@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from posixpath import basename, dirname, join, normpath
 
-from ratchet_environments.folders.folder import Artifact, TaskFolder
+from ratchet_environments.folders.folder import Artifact, Judge, TaskFolder
 from ratchet_environments.folders.git_index import without_marks
 from ratchet_environments.folders.tree import MOST_BYTES, MOST_FILES, File, Tree, packed, packed_now, unpacked
 from ratchet_kit.errors import InvalidArgument, invalid
@@ -63,9 +63,12 @@ def together(works: Iterable[Work]) -> Work:
 
 
 def clean(folder: TaskFolder, tar: bytes) -> Work:
-    """The declared files of an agent's tar. Left out, or as the task had them: links that lead out of what is declared,
-    hooks, settings and marks of git, and what Python and pytest load unasked. Raises InvalidArgument beyond bounds."""
+    """The declared files of an agent's tar. Left out, or as the task had them, unless no tests are where these files
+    come: links that lead out of what is declared, hooks, settings and marks of git, and what Python and pytest load
+    unasked. Raises InvalidArgument beyond bounds."""
     files, folders = unpacked(tar, "the agent's files")
+    if folder.judge is Judge.PROGRAM:
+        return _declared(folder, files, folders)
     repositories = _repositories([*files, *folders, *folder.environment])
     if folder.has_image:  # what it had of one is not in the tar
         repositories |= {one for path in files for one in _parents(path) if one.endswith(".git")}
@@ -90,6 +93,30 @@ def clean(folder: TaskFolder, tar: bytes) -> Work:
     kept |= {path: folder.environment[path] for path in of_task if _acts_by_itself(path, repositories)}
     below = [path for path in folders if _artifact(folder.artifacts, path) and not _acts_by_itself(path, repositories)]
     return Work(kept, tuple(below))
+
+
+def _declared(folder: TaskFolder, files: Tree, folders: Iterable[str]) -> Work:
+    def is_declared(path: str) -> bool:
+        removed = removed_by(path) if folder.has_image else ""
+        return _artifact(folder.artifacts, removed or path) is not None
+
+    kept = {path: file for path, file in files.items() if is_declared(path)}
+    return Work(kept, tuple(filter(is_declared, folders)))
+
+
+def inert(files: Tree) -> dict[str, File]:
+    """Without links, and what would act by itself where it is copied to."""
+    repositories = _repositories(files)
+    found: dict[str, File] = {}
+    for path, file in files.items():
+        if file.link or _acts_by_itself(path, repositories):
+            continue
+        if dirname(path) in repositories and basename(path) == "index":
+            with suppress(InvalidArgument):
+                found[path] = replace(file, content=without_marks(file.content))
+        else:
+            found[path] = file
+    return found
 
 
 def _repositories(paths: Iterable[str]) -> set[str]:
