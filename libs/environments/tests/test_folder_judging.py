@@ -1,6 +1,7 @@
 """Task folders judged by a sandbox-service of its own, as `ratchet tasks` does, and attacked."""
 
 import asyncio
+import random
 from datetime import timedelta
 from pathlib import Path
 
@@ -10,9 +11,11 @@ from ratchet_environments import workspaces as workspaces_of_node
 from ratchet_environments.folders.attacks import ATTACKS
 from ratchet_environments.folders.checks import audit, check_all, verify
 from ratchet_environments.folders.folder import Judge, find, read
-from ratchet_environments.folders.judging import declared, judge, solve, start
+from ratchet_environments.folders.judging import Judged, declared, judge, solve, start
 from ratchet_environments.folders.tree import File
 from ratchet_environments.folders.work import Work
+from ratchet_environments.workspaces import Workspace
+from ratchet_kit.errors import ResourceExhausted
 from ratchet_testing.sandbox import sandbox_service
 from ratchet_testing.workspaces import served
 
@@ -150,3 +153,139 @@ async def test_tests_that_do_not_end_by_themselves_give_nothing(
     async with served(sandbox_target) as workspaces:
         judged = await judge(workspaces, read(path), Work())
     assert (judged.reward, judged.reason) == (0.0, reason)
+
+
+def _folder(at: Path, judge: str, test: str, artifacts: str = "") -> Path:
+    files = planted.program(random.Random(1)) | {
+        "task.toml": f'{artifacts}\n[verifier]\ntimeout_sec = 30\n[metadata.ratchet]\njudge = "{judge}"',
+        "tests/test.sh": test,
+    }
+    return planted.write(at / "task", files)
+
+
+async def _judged(target: str, path: Path, agent: str) -> Judged:
+    folder = read(path)
+    async with served(target) as workspaces:
+        async with start(workspaces, folder) as workspace:
+            done = await workspace.exec("bash", "-c", agent, folder=folder.workdir, wall_time=timedelta(seconds=30))
+            assert done.succeeded, done
+            work = await declared(workspace, folder)
+        return await judge(workspaces, folder, work)
+
+
+_WRITE = "&& echo 1 > /logs/verifier/reward.txt || echo 0 > /logs/verifier/reward.txt"
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "head -c 20000000 /dev/zero > /tmp/big; subject put /tmp/big /data; "
+        f"[ $(subject run cat /data/big | wc -c) = 0 ] && [ $(subject run stat -c %s /data/big) = 20000000 ] {_WRITE}",
+        f"head -c 20000000 /dev/zero | tr '\\0' x; [ $(subject run echo 1) = 1 ] {_WRITE}",
+        f"timeout 1 subject run sleep 100; timeout 1 subject run sleep 100; [ $(subject run echo 1) = 1 ] {_WRITE}",
+        f"subject run python -c 'print(\"x\" * 9000000, 1)' > /tmp/out; [ $? = 126 ] && [ ! -s /tmp/out ] {_WRITE}",
+        "head -c 60000000 /dev/zero > /tmp/big; subject put /tmp/big /data; "
+        f"[ $? = 126 ] && [ $(subject run echo 1) = 1 ] {_WRITE}",
+    ],
+    ids=["much is put", "much is printed", "nobody waits", "a part is none", "too much is put"],
+)  # fmt: skip
+async def test_subject_stands(sandbox_target: str, tmp_path: Path, test: str) -> None:
+    judged = await _judged(sandbox_target, _folder(tmp_path, "program", test), "true")
+    assert judged.reward == 1.0, judged
+
+
+async def test_tests_with_a_subject_that_a_signal_ends_give_nothing(sandbox_target: str, tmp_path: Path) -> None:
+    path = _folder(tmp_path, "program", "echo 1 > /logs/verifier/reward.txt; kill -9 $$")
+    judged = await _judged(sandbox_target, path, "true")
+    assert (judged.reward, judged.reason) == (0.0, "the tests ended at signal 9")
+
+
+@pytest.mark.parametrize(
+    ("written", "reward"),
+    [
+        ("echo .5 > reward.txt", 0.5),
+        ("echo +1 > reward.txt", 1.0),
+        ("echo nan > reward.txt", 0.0),
+        ("echo '{\"reward\": -Infinity}' > reward.json", 0.0),
+        ("truncate -s 200M log; mkdir shut; chmod 0 shut; echo 1 > reward.txt", 1.0),
+    ],
+)
+async def test_what_counts_as_a_reward(sandbox_target: str, tmp_path: Path, written: str, reward: float) -> None:
+    path = _folder(tmp_path, "files", f"cd /logs/verifier; {written}")
+    judged = await _judged(sandbox_target, path, "true")
+    assert judged.reward == reward, judged
+
+
+@pytest.mark.parametrize(
+    ("agent", "artifacts"),
+    [
+        ("python -c 'import os\nfor i in range(10**6): os.mkdir(f\"d{i}\")' 2> /dev/null; true", ""),
+        ("truncate -s 120M a b c", 'artifacts = ["/app/a", "/app/b", "/app/c"]'),
+        ("mkdir d; for i in $(seq 15000); do echo > d/$i; done; truncate -s 118M d/x", 'artifacts = ["/app/d"]'),
+    ],
+    ids=["folders", "parts", "tests without room"],
+)  # fmt: skip
+async def test_nobody_gets_out_of_a_verdict_by_handing_over_too_much(
+    sandbox_target: str, tmp_path: Path, agent: str, artifacts: str
+) -> None:
+    path = _folder(tmp_path, "files", "echo 0 > /logs/verifier/reward.txt", artifacts)
+    for number in range(3):
+        (path / f"tests/{number}").write_bytes(bytes(20 << 20))
+        (path / f"environment/{number}").write_bytes(bytes(20 << 20))
+    judged = await _judged(sandbox_target, path, agent)
+    assert (judged.reward, "can't be taken" in judged.reason) == (0.0, True), judged
+
+
+async def test_files_are_as_new_as_they_would_be_elsewhere(sandbox_target: str, tmp_path: Path) -> None:
+    """A zip holds none of 1970."""
+    pack = 'python -c \'import zipfile; zipfile.ZipFile("/tmp/x.zip", "w").write("/app/line.py")\''
+    judged = await _judged(sandbox_target, _folder(tmp_path, "files", f"{pack} {_WRITE}"), pack)
+    assert judged.reward == 1.0, judged
+
+
+_COMMIT = "git -c user.name=a -c user.email=a@b commit -qam"
+_STORE = (
+    f"git init -q --bare store.git; git init -q w; cd w; echo 1 > x; git add x; {_COMMIT} 1; echo 2 > x; {_COMMIT} 2; "
+    "git push -q ../store.git HEAD:main; cd ../store.git; mkdir -p hooks; printf '#!/bin/sh\\n"
+    "echo 1 > /logs/verifier/reward.txt; chmod 555 /logs/verifier; chmod 444 /logs/verifier/*' > evil; "
+    "chmod +x evil; cp evil hooks/pre-receive; git --git-dir=. config diff.external /app/store.git/evil"
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("agent", "test"),
+    [
+        (_STORE, "git --git-dir=/app/store.git diff main~1 main"),
+        (_STORE, f"git clone -qb main /app/store.git /tmp/c; cd /tmp/c; echo > x; {_COMMIT} 3; git push -q"),
+        (
+            f"git init -q .; git add .; {_COMMIT} 1; git update-index --assume-unchanged line.py; echo bad > line.py",
+            "[ -z \"$(git -C /app status --porcelain)\" ] && echo 1 > /logs/verifier/reward.txt",
+        ),
+        (
+            f"git init -q .; git add .; {_COMMIT} 1; echo bad > line.py; {_COMMIT} 2; git replace HEAD~1 HEAD",
+            "git -C /app show HEAD~1:line.py | grep -q bad && echo 1 > /logs/verifier/reward.txt",
+        ),
+    ],
+    ids=["settings", "hooks", "marks", "replaced"],
+)  # fmt: skip
+async def test_a_repository_runs_nothing_and_says_what_is_in_it(
+    sandbox_target: str, tmp_path: Path, agent: str, test: str
+) -> None:
+    path = _folder(tmp_path, "files", f"{test}\n[ -e /logs/verifier/reward.txt ] || echo 0 > /logs/verifier/reward.txt")
+    judged = await _judged(sandbox_target, path, agent)
+    assert judged.reward == 0.0, judged
+
+
+async def test_a_busy_node_is_no_verdict(sandbox_target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither of what the agent made nor of the reward."""
+    folder = read(_folder(tmp_path, "files", "echo 1 > /logs/verifier/reward.txt"))
+
+    async def busy(*_: object, **__: object) -> bytes:
+        raise ResourceExhausted("Concurrent RPC limit exceeded!", timedelta(seconds=1))
+
+    async with served(sandbox_target) as workspaces, start(workspaces, folder) as workspace:
+        with monkeypatch.context() as patched:
+            patched.setattr(Workspace, "read", busy)
+            for asked in (declared(workspace, folder), judge(workspaces, folder, Work())):
+                with pytest.raises(ResourceExhausted):
+                    await asked

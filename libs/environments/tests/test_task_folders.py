@@ -249,11 +249,18 @@ def test_links_that_stay_are_taken(folder: Path) -> None:
         "app/a.egg-info/entry_points.txt",
         "app/conftest.py", "app/deep/sitecustomize.py", "app/evil.pth", "app/__pycache__/x.pyc", "app/pytest.ini",
         "app/.git/hooks/pre-commit", "app/sub/.git/hooks/x", "app/.git/modules/m/hooks/x", "app/.git/config.worktree",
+        "app/.git/hooks/.git/refs/x", "app/.git/refs/.git/hooks/x",
         "app/.git/commondir", "app/.git",
     ],
 )  # fmt: skip
 def test_what_acts_by_itself_is_left_out(folder: Path, name: str) -> None:
     assert not work.clean(read(folder), packed({name: File(b"evil")})).files
+
+
+@pytest.mark.parametrize("name", ["refs/heads/fix/config", "logs/refs/heads/hooks/x", "refs/remotes/hooks/main"])
+def test_branches_have_any_name(folder: Path, name: str) -> None:
+    given = {f"app/.git/{name}": File(b"x")}
+    assert work.clean(read(folder), packed(given)).files == given
 
 
 def test_what_acts_by_itself_stays_as_the_task_had_it(folder: Path) -> None:

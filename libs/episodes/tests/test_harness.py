@@ -173,6 +173,20 @@ async def test_a_model_works_with_tools_in_its_own_calls(sandbox_target: str) ->
     assert record.tool_errors(found.session) == 3
 
 
+async def test_no_call_of_a_tool_ends_an_episode(sandbox_target: str) -> None:
+    """Neither what it finds nor what it is asked."""
+    odd = {"command": "echo found > $'odd\\xff.txt'; head -c 20000000 /dev/zero > big"}
+    engine = MemoryEngine(
+        says=[
+            calling(("bash", odd), ("search", {"pattern": "found"}), ("read", {"path": "/dev/zero"})),
+            calling(("read", {"path": "big"}), ("read", {"path": 1}), ("bash", {"command": "\ud800"})),
+            calling(("bash", {"command": SOLUTION}), ("submit", {})),
+        ]
+    )
+    found = await with_tools(sandbox_target, engine)
+    assert (found.reward, found.fault, len(found.session.calls)) == (1.0, "", 3), found.done
+
+
 async def test_a_model_that_never_submits_is_ended_after_its_turns(sandbox_target: str) -> None:
     engine = MemoryEngine(says=[calling(("bash", {"command": "true"}))] * 5)
     found = await with_tools(sandbox_target, engine, turns=3)

@@ -119,6 +119,22 @@ def test_files_that_a_record_has_in_part_are_not_rebuilt() -> None:
             record.work_of(task(began), kept)
 
 
+@pytest.mark.parametrize("name", ["a\n+evil\nb", "\n@@ -1 +1 @@", "a\rb"])
+def test_no_name_of_a_file_is_part_of_what_is_in_it(name: str) -> None:
+    played = episode(AS_IT_WAS | {name: text("good\n")})
+    kept = record.from_json(record.unpack(record.pack(record.to_json(record.record_of(task(), played)))))
+    assert record.work_of(task(), kept).files == played.work.files
+
+
+def test_a_name_that_is_no_text_is_told_and_not_rebuilt() -> None:
+    played = episode(AS_IT_WAS | {"bad\udcff": text("good\n")})
+    kept = record.from_json(record.unpack(record.pack(record.to_json(record.record_of(task(), played)))))
+    (change,) = kept.changes
+    assert (change.path, change.note) == ("app/bad?", "its name is no text; 5 bytes")
+    with pytest.raises(ValueError, match="its name is no text"):
+        record.work_of(task(), kept)
+
+
 def test_files_that_could_not_be_taken_are_no_changes() -> None:
     found = episode({})
     lost = Episode(found.session, found.done, found.judged, Work(fault="too many files"))

@@ -13,6 +13,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from ratchet_kit import errors, interceptors, server
 from ratchet_kit.client import channel, wait_healthy
+from ratchet_kit.grpc_errors import from_rpc_error
 from ratchet_kit.server import MAX_FILES, serve
 from ratchet_kit.settings import ServiceSettings
 from ratchet_testing import free_port, serving
@@ -210,5 +211,8 @@ async def test_one_call_more_than_are_taken_together_is_refused():
         with pytest.raises(grpc.aio.AioRpcError) as refused:
             await call(door, "unary_unary")
         assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        meant = from_rpc_error(refused.value)
+        assert isinstance(meant, errors.ResourceExhausted)
+        assert meant.retry_after, "as with all that a busy service refuses"
         going.set()
         assert await asyncio.gather(*calls) == [[b"ab"], [b"ab"]]

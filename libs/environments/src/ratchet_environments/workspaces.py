@@ -32,6 +32,8 @@ _PATIENCE = timedelta(minutes=2)
 """How long a workspace is waited for where the node has no room."""
 _UNPACKING = timedelta(minutes=30)
 """And one with an image, which a node unpacks when it is first used."""
+_LONGEST = timedelta(hours=25)
+"""Of a call: no workspace lives longer than a day."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +58,17 @@ class Done:
         return "the " + pb.ExecExit.End.Name(self.exit.end).removeprefix("END_").lower().replace("_", " ")
 
 
+def own_limit(error: ResourceExhausted) -> str:
+    """The limit of the workspace that was reached, in words. Raises the error where the node is busy instead."""
+    if error.retry_after is not None:
+        raise error
+    return error.message
+
+
 class Workspace:
     """One that lives until its context ends. Each call raises NotFound once the node has lost it, Unavailable,
-    ResourceExhausted where a limit is reached, InvalidArgument."""
+    ResourceExhausted where a limit of it is reached, or, with a hint when to try again, the node is busy,
+    InvalidArgument."""
 
     def __init__(self, stub: "workspace_pb2_grpc.WorkspaceServiceAsyncStub", made: pb.Workspace, caller: str) -> None:
         self._stub, self._caller = stub, caller
@@ -231,7 +241,9 @@ class Workspaces:
         until = asyncio.get_running_loop().time() + patience.total_seconds()
         while True:
             async with AsyncExitStack() as tried:
-                channel = await tried.enter_async_context(client.channel(self._target, to_one=True))
+                channel = await tried.enter_async_context(
+                    client.channel(self._target, stream_timeout=_LONGEST, to_one=True)
+                )
                 stub = workspace_pb2_grpc.WorkspaceServiceStub(channel)
                 try:
                     with rpc_errors():

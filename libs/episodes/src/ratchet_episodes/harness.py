@@ -8,7 +8,7 @@ from ratchet_environments import EnvironmentSpec, relay
 from ratchet_environments.folders import judging
 from ratchet_environments.folders.folder import TaskFolder
 from ratchet_environments.folders.judging import Judged
-from ratchet_environments.folders.tree import File, Tree, packed
+from ratchet_environments.folders.tree import File, Tree, packed_now
 from ratchet_environments.folders.work import Work
 from ratchet_environments.spec import TOOLS
 from ratchet_environments.workspaces import Done, Workspace, Workspaces
@@ -92,7 +92,7 @@ async def _run(
         opened(Door(session, seats, tool_servers=harness.tool_servers)) as door,
         judging.start(workspaces, task) as workspace,
     ):
-        await workspace.write(packed(_files(task, harness)))
+        await workspace.write(packed_now(_files(task, harness)))
         done = await _exec(workspace, door, task, harness.command)
         if done.exit.reason:
             raise InvalidArgument(f"{harness.command[0]} can't be started in the workspace: {done.exit.reason}")

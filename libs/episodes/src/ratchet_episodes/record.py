@@ -251,6 +251,8 @@ def _changes(task: TaskFolder, work: Work) -> Iterator[Change]:
         kind = "added" if before is None else "removed" if after is None else "changed"
         old, new = _text(before), _text(after)
         note = "" if old is not None and new is not None else _noted(after)
+        if (shown := path.encode("utf-8", "replace").decode()) != path:
+            path, note = shown, f"its name is no text; {_noted(after)}"
         lines = (old or "").count("\n") + (new or "").count("\n")
         if not note and (lines > left or lines > _MOST_FILE_LINES):
             note = f"too long to be compared: {_noted(after)}"
@@ -259,7 +261,8 @@ def _changes(task: TaskFolder, work: Work) -> Iterator[Change]:
             yield Change(path, kind, note=note, mode=mode)
             continue
         left -= lines
-        names = (f"a/{path}" if before else "/dev/null", f"b/{path}" if after else "/dev/null")
+        name = path.replace("\n", "?")  # or it would be lines of the diff
+        names = (f"a/{name}" if before else "/dev/null", f"b/{name}" if after else "/dev/null")
         diff = "\n".join(unified_diff((old or "").split("\n"), (new or "").split("\n"), *names, lineterm=""))
         yield Change(path, kind, diff, "" if diff else _EMPTY if before is None else _MODE, mode)
 

@@ -20,14 +20,14 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, TextIO
 
 from http_tool_server import HttpToolServer  # type: ignore[import-not-found]  # it lies beside this file there
 from tool_server import Refused, ToolServer  # type: ignore[import-not-found]
 
 NAMED = "mcp:"
-SHOWN, LINES, SECONDS = 8000, 400, 120
-"""Letters of a result, lines of a file, and seconds of a command."""
+SHOWN, LINES, SECONDS, LETTERS = 8000, 400, 120, 16 << 20
+"""Letters of a result, lines of a file, seconds of a command, and letters of a file that are read."""
 SYSTEM = (
     "You solve a task on this machine with the tools that you are given. Look at what is there first, check what you "
     "made, and call submit when the task is done."
@@ -43,8 +43,11 @@ def run_python(code: str) -> str:
 
 
 def read(path: str, line: int = 1) -> str:
-    with open(path, errors="replace") as file:
-        lines = file.read().splitlines()
+    with _opened(path, errors="replace") as file:
+        text = file.read(LETTERS + 1)
+    if len(text) > LETTERS:
+        return f"error: {path} has more than {LETTERS} letters: look at parts of it with bash"
+    lines = text.splitlines()
     shown = lines[line - 1 : line - 1 + LINES]
     more = len(lines) - (line - 1 + len(shown))
     return "\n".join(shown) + (f"\n({more} more lines: read from line {line + len(shown)})" if more > 0 else "")
@@ -60,7 +63,7 @@ def write(path: str, content: str) -> str:
 
 
 def patch(path: str, old: str, new: str) -> str:
-    with open(path) as file:
+    with _opened(path) as file:
         text = file.read()
     if text.count(old) != 1:
         return f"error: old stands {text.count(old)} times in {path}; it must stand there once"
@@ -74,10 +77,16 @@ def search(pattern: str, path: str = ".") -> str:
     below = [os.path.join(folder, name) for folder, _, names in sorted(os.walk(path)) for name in sorted(names)]
     for file in below or [path]:
         if os.path.isfile(file) and os.path.getsize(file) <= 1 << 20:
-            with open(file, errors="replace") as opened:
+            with _opened(file, errors="replace") as opened:
                 lines = enumerate(opened.read().splitlines(), 1)
             found += [f"{file}:{number}: {line}" for number, line in lines if wanted.search(line)]
     return "\n".join(found) or "nothing found"
+
+
+def _opened(path: str, errors: str = "strict") -> TextIO:
+    if not isinstance(path, str):  # the model wrote it: a number is a descriptor, such as this program's own output
+        raise TypeError(f"a path is a text, not {path!r}")
+    return open(path, errors=errors)
 
 
 def submit() -> str:
@@ -140,9 +149,10 @@ def used(name: str, arguments: str) -> str:
     if name not in TOOLS:
         return f"error: there is no tool {name}: there are {', '.join(TOOLS)}"
     try:
-        return TOOLS[name][0](**json.loads(arguments or "{}"))[-SHOWN:] or "(no output)"
-    except (OSError, ValueError, TypeError, re.error, Refused) as error:
-        return f"error: {error}"
+        result = TOOLS[name][0](**json.loads(arguments or "{}"))[-SHOWN:] or "(no output)"
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError, MemoryError, re.error, Refused) as error:
+        result = f"error: {error or type(error).__name__}"
+    return result.encode("utf-8", "replace").decode()  # a file may have a name that no text can hold
 
 
 def main(turns: int) -> None:

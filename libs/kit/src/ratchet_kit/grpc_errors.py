@@ -7,6 +7,7 @@ https://grpc.io/docs/guides/error/#richer-error-model: `BadRequest` for violatio
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, TypeVar
 
 import grpc
@@ -21,12 +22,14 @@ from ratchet_kit.text import clip
 DETAILS_KEY = "grpc-status-details-bin"
 INTERNAL_TEXT = "internal error"
 _NO_METHOD = "Method not found!"  # by grpc.aio of a server
+_BUSY = "Concurrent RPC limit exceeded!"  # as well
 _FORGOTTEN = "Internal error from Core"  # by grpc.aio of this side, not by a server
 
 # gRPC's clients drop a call whose trailers are larger than 8 KiB, and see RESOURCE_EXHAUSTED. The message travels
 # percent-encoded (three letters for a byte), and both of these together in base64.
 _MESSAGE_BYTES = 800
 _DETAILS_BYTES = 2400
+_MOMENT = timedelta(seconds=1)
 
 M = TypeVar("M", bound=ProtoMessage)
 
@@ -98,7 +101,8 @@ def from_rpc_error(error: grpc.RpcError) -> errors.RatchetError:
         return errors.InvalidArgument(message, _violations(error))
     if kind is errors.ResourceExhausted:
         info = _detail(error, error_details_pb2.RetryInfo())
-        return errors.ResourceExhausted(message, times.duration_from_proto(info.retry_delay) if info else None)
+        hint = times.duration_from_proto(info.retry_delay) if info else _MOMENT if message == _BUSY else None
+        return errors.ResourceExhausted(message, hint)
     return kind(message)
 
 

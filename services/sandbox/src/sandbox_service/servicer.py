@@ -15,6 +15,7 @@ from ratchet.sandbox.v1 import (
     workspace_pb2,
     workspace_pb2_grpc,
 )
+from ratchet_kit.errors import RatchetError
 from ratchet_kit.server import Context
 from sandbox_service import convert
 from sandbox_service.domain.audit import Audit
@@ -204,7 +205,12 @@ class WorkspaceServicer(workspace_pb2_grpc.WorkspaceServiceServicer):
         first = await anext(rest, workspace_pb2.WriteFilesRequest())
         folder, caller = convert.folder_from_proto(first), _caller(first.caller, context)
         archive = (request.tar async for request in _joined(first, rest))
-        usage = await self._workspaces.write(first.id, folder, archive, caller)
+        try:
+            usage = await self._workspaces.write(first.id, folder, archive, caller)
+        except RatchetError:
+            async for _ in rest:
+                pass  # a client that is still writing would not learn why
+            raise
         return workspace_pb2.WriteFilesResponse(usage=convert.usage_to_proto(usage))
 
     async def ReadFiles(

@@ -83,6 +83,13 @@ async def what_it_changed_goes_out_and_in(lab: Lab) -> None:
 
 
 @case(Level.L2)
+async def what_can_not_be_read_is_as_the_image_has_it(lab: Lab) -> None:
+    id = await of_image(lab)
+    await sh(lab, id, "echo 1 > new; echo 1 > own; chmod 0 own d")
+    assert await changed(lab, id, "testbed") == ["testbed/new"]
+
+
+@case(Level.L2)
 async def a_copy_has_what_was_changed(lab: Lab) -> None:
     id = await of_image(lab)
     await sh(lab, id, "echo 1 > kept.txt; rm -r d; rm was_file; mkdir was_file; echo 1 > /root/x; rm link; mkdir link")

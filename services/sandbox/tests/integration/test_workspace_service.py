@@ -86,6 +86,18 @@ async def test_a_workspace_from_start_to_end(stubs: Stubs) -> None:
     assert await gone is grpc.StatusCode.NOT_FOUND
 
 
+async def test_what_does_not_fit_is_told_however_much_is_still_to_be_written(stubs: Stubs) -> None:
+    id = await _new(stubs)
+    entry = tarfile.TarInfo("x")
+    entry.size = 40 * MIB
+    data = entry.tobuf() + bytes(entry.size)
+    chunks = [pb.WriteFilesRequest(tar=data[i : i + MIB]) for i in range(0, len(data), MIB)]
+    chunks[0].MergeFrom(pb.WriteFilesRequest(id=id, caller="me"))
+    for _ in range(8):
+        assert await _code(stubs.workspaces.WriteFiles(iter(chunks))) is grpc.StatusCode.RESOURCE_EXHAUSTED
+    await stubs.workspaces.DeleteWorkspace(pb.DeleteWorkspaceRequest(id=id, caller="me"))
+
+
 async def test_output_comes_while_the_program_runs_and_input_while_it_is_asked(stubs: Stubs) -> None:
     id = await _new(stubs)
     call = stubs.workspaces.Exec()

@@ -107,6 +107,34 @@ async def links_lead_nowhere_at_read(lab: Lab) -> None:
     await lab.refuses(lab.read(id, "."), InvalidArgument)  # more than the disk may hold
 
 
+@case(Level.L2)
+async def what_can_not_be_read_is_left_out(lab: Lab) -> None:
+    """Beside what can: at L1 rights of files stay as they are."""
+    id = await lab.new()
+    await lab.must(
+        id,
+        "import os; os.mkdir('d'); os.mkdir('d/shut'); open('d/shut/x', 'w').close(); open('d/a', 'w').write('1')\n"
+        "open('d/own', 'w').close(); os.chmod('d/own', 0); os.chmod('d/shut', 0)",
+    )
+    assert set(await lab.read(id, "d")) == {"d", "d/a", "d/shut"}
+    await lab.refuses(lab.read(id, "d/own"), InvalidArgument)
+
+
+@case(Level.L2)
+async def files_can_be_read_beside_a_program_that_makes_and_removes_some(lab: Lab) -> None:
+    id = await lab.new(keep=True)
+    busy = (
+        "open('d/a', 'w').write('good')\n    while True:\n        with open('d/log', 'wb') as log:\n"
+        "            log.write(bytes(4 << 20))\n        for i in range(300): open(f'd/{i}', 'w').close()\n"
+        "        for i in range(300): os.remove(f'd/{i}')"
+    )
+    await lab.must(id, "import os; os.mkdir('d')\n" + _DAEMON.format(busy))
+    await asyncio.sleep(0.5)
+    for _ in range(20):
+        found = await lab.read(id, "d")
+        assert found["d/a"].size == 4
+
+
 @case()
 async def a_full_disk_is_nobody_elses(lab: Lab) -> None:
     id, other = await lab.new(), await lab.new()
@@ -214,8 +242,9 @@ async def time_is_bounded(lab: Lab) -> None:
     done = await lab.python(id, "import sys; sys.stdout.write('x' * 300_000)", output_bytes=1000)
     assert (len(done.out), done.exit.output_cut, done.exit.status) == (1000, True, 0)
     short = await lab.new(limits=WorkspaceLimits(timedelta(seconds=1), 256 * MIB, 32, 16 * MIB))
-    assert (await lab.python(short, "while True: pass")).exit.end is ExecEnd.CPU
+    assert (await lab.python(short, "open('a', 'w').close()\nwhile True: pass")).exit.end is ExecEnd.CPU
     assert (await lab.python(short, "print(1)")).exit.end is ExecEnd.CPU
+    assert "a" in await lab.read(short, "a"), "its files are there"
 
 
 @case()

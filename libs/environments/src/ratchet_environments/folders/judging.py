@@ -10,29 +10,33 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from importlib import resources
+from typing import Any
 
 from ratchet.sandbox.v1 import workspace_pb2 as pb
 from ratchet_environments.folders.dockerfile import OWN
 from ratchet_environments.folders.folder import Judge, TaskFolder
 from ratchet_environments.folders.subject import Subject, room, run_with
-from ratchet_environments.folders.tools import commands
-from ratchet_environments.folders.tree import MOST_BYTES, File, packed, unpacked
-from ratchet_environments.folders.work import Work, clean, untouched
-from ratchet_environments.workspaces import Done, Workspace, Workspaces
-from ratchet_kit.errors import FailedPrecondition, InvalidArgument, ResourceExhausted
+from ratchet_environments.folders.tools import SAFE_PATH, commands
+from ratchet_environments.folders.tree import MOST_BYTES, File, packed_now, unpacked
+from ratchet_environments.folders.work import Work, clean, together, untouched
+from ratchet_environments.workspaces import Done, Workspace, Workspaces, own_limit
+from ratchet_kit.errors import FailedPrecondition, InvalidArgument, ResourceExhausted, invalid
 
 PASSES = 1.0
 """Reward from which on a task is solved."""
 _OUTPUT_BYTES = 16 << 20
+_REWARD_BYTES = 1 << 20
 _SHOWN = 2000
 _TOOLS = f"{OWN}/bin"
+_PYTHON = f"{OWN}/python"
 _COMMAND = (
-    f'export PATH="/tmp/{_TOOLS}:$PATH" PYTHONPATH="/tests${{PYTHONPATH:+:$PYTHONPATH}}" && exec bash /tests/test.sh'
+    f'export PATH="/tmp/{_TOOLS}:$PATH" PYTHONPATH="%s/tests${{PYTHONPATH:+:$PYTHONPATH}}" && exec bash /tests/test.sh'
 )
 _HOME = f"{OWN}/home"
 _FOLDERS = ("logs/verifier", "logs/agent", "logs/artifacts")
 _GIT = {
     "core.hooksPath": "/dev/null", "core.fsmonitor": "false", "core.pager": "cat", "safe.bareRepository": "explicit",
+    "core.commitGraph": "false",
 }  # fmt: skip
 
 
@@ -59,7 +63,7 @@ async def start(workspaces: Workspaces, folder: TaskFolder) -> AsyncIterator[Wor
     async with workspaces.open(folder.runtime, limits, keep_processes=True) as workspace:
         _check(workspace)
         folders = (*_FOLDERS[1:3], *([folder.workdir] if folder.workdir else []))
-        await workspace.write(packed(folder.environment, folders))
+        await workspace.write(packed_now(folder.environment, folders))
         yield workspace
 
 
@@ -69,7 +73,7 @@ async def solve(workspace: Workspace, folder: TaskFolder) -> Done:
         raise InvalidArgument(
             f"{folder.name}: solution/solve.sh is not there: write it, it shows that the task can be solved"
         )
-    await workspace.write(packed(folder.solution))
+    await workspace.write(packed_now(folder.solution))
     environment = {**folder.variables, **folder.solution_variables}
     return await workspace.exec(
         "bash", "/solution/solve.sh", environment=environment, folder=folder.workdir, wall_time=folder.agent_timeout
@@ -77,21 +81,21 @@ async def solve(workspace: Workspace, folder: TaskFolder) -> Done:
 
 
 async def declared(workspace: Workspace, folder: TaskFolder) -> Work:
-    """The declared files of the agent. Raises Unavailable, NotFound for a workspace that is lost."""
-    files: dict[str, File] = {}
-    folders: list[str] = []
+    """The declared files of the agent. Raises Unavailable, NotFound for a workspace that is lost, ResourceExhausted
+    where the node is busy."""
+    found = Work()
     try:
         for artifact in folder.artifacts:
             try:
                 tar = await workspace.read(artifact.path, most=3 * MOST_BYTES, changed=True)
             except InvalidArgument:
                 continue  # it made none, or a link
-            found = clean(folder, tar)
-            files |= found.files
-            folders += found.folders
-    except (InvalidArgument, ResourceExhausted) as error:
+            found = together([found, clean(folder, tar)])
+    except InvalidArgument as error:
         return Work(fault=error.message)
-    return Work(files, tuple(folders))
+    except ResourceExhausted as error:
+        return Work(fault=own_limit(error))
+    return found
 
 
 async def judge(workspaces: Workspaces, folder: TaskFolder, work: Work, *, forgeable: bool = False) -> Judged:
@@ -115,14 +119,15 @@ async def judge(workspaces: Workspaces, folder: TaskFolder, work: Work, *, forge
             workspace = await stack.enter_async_context(workspaces.open(folder.runtime, limits))
         _check(workspace)
         for one in (workspace, *([subject.workspace] if subject else [])):
-            await one.write(packed(untouched(folder), [folder.workdir] if folder.workdir else []))
-        if fault := await _hand_over(subject.workspace if subject else workspace, work):
+            await one.write(packed_now(untouched(folder), [folder.workdir] if folder.workdir else []))
+        tests = packed_now(_judges_files(folder), (*_FOLDERS, folder.temporary(_HOME)))
+        if fault := await _hand_over(subject.workspace if subject else workspace, work, workspace, tests):
             return Judged(0.0, shares, f"the agent's files can't be taken: {fault}")
-        await workspace.write(packed(_judges_files(folder), (*_FOLDERS, folder.temporary(_HOME))))
         done = await _test(workspace, folder, subject)
         output = (done.stdout + done.stderr).decode("utf-8", "replace")[-_SHOWN:]
         if done.exit.end != pb.ExecExit.END_EXITED or done.exit.status < 0:
-            return Judged(0.0, shares, f"the tests ended at {done.ending}", output)
+            cut = "; they print and ask for more than is taken of them" if done.exit.output_cut and subject else ""
+            return Judged(0.0, shares, f"the tests ended at {done.ending}{cut}", output)
         try:
             reward = await _reward(workspace)
         except InvalidArgument as error:
@@ -131,16 +136,27 @@ async def judge(workspaces: Workspaces, folder: TaskFolder, work: Work, *, forge
             return Judged(0.0, shares, error.message, output)
         if reward is None:
             return Judged(0.0, shares, f"the tests wrote no reward, and ended with {done.ending}", output)
+        if not math.isfinite(reward):
+            return Judged(0.0, shares, f"the tests wrote {reward}, and a reward is a finite number", output)
         return Judged(reward, shares, f"reward {reward:g}", output)
 
 
-async def _hand_over(workspace: Workspace, work: Work) -> str:
-    """The reason why the agent's files have no place beside the task's, or nothing."""
+async def _hand_over(workspace: Workspace, work: Work, judges: Workspace, tests: bytes) -> str:
+    """Writes the agent's files, and then the tests. Returns the reason why these have no place beside the task's, or
+    leave the tests no room; or nothing."""
     try:
         for tar in work.tars:
             await workspace.write(tar)
     except InvalidArgument as error:
         return error.message
+    except ResourceExhausted as error:
+        return own_limit(error)
+    try:
+        await judges.write(tests)
+    except ResourceExhausted as error:
+        if workspace is judges and (work.files or work.folders):
+            return f"they leave no room for the tests: {own_limit(error)}"
+        raise invalid("tests", f"have no room: {own_limit(error)}") from error
     return ""
 
 
@@ -150,6 +166,7 @@ def _judges_files(folder: TaskFolder) -> dict[str, File]:
     pinned = {} if settings & set(folder.tests) else {"tests/pytest.ini": File(b"[pytest]\n")}
     own = resources.files("ratchet_environments.folders").joinpath("subject_command.py").read_bytes()
     tools = {folder.temporary(path): file for path, file in commands(_TOOLS, folder.has_image).items()}
+    tools[folder.temporary(f"{_PYTHON}/sitecustomize.py")] = File(SAFE_PATH.encode())
     return {**pinned, **folder.tests, **tools, folder.temporary(f"{OWN}/subject_command.py"): File(own)}
 
 
@@ -164,7 +181,8 @@ async def _test(workspace: Workspace, folder: TaskFolder, subject: Subject | Non
         **folder.variables,
         **folder.verifier_variables,
     }
-    command, place, limit = ["bash", "-c", _COMMAND], folder.workdir, folder.verifier_timeout
+    first = "" if folder.judge is Judge.PROCESS else f"/tmp/{_PYTHON}:"
+    command, place, limit = ["bash", "-c", _COMMAND % first], folder.workdir, folder.verifier_timeout
     if subject is None:
         return await workspace.exec(
             *command, environment=environment, folder=place, wall_time=limit, output_bytes=_OUTPUT_BYTES
@@ -174,8 +192,10 @@ async def _test(workspace: Workspace, folder: TaskFolder, subject: Subject | Non
 
 
 def _git() -> dict[str, str]:
-    """Settings that no repository's own can change."""
-    found = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_COUNT": str(len(_GIT))}
+    """Settings that no repository's own can change. Nor does it say that one commit stands for another, or has other
+    parents."""
+    found = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_NO_REPLACE_OBJECTS": "1", "GIT_GRAFT_FILE": "/nonexistent"}
+    found["GIT_CONFIG_COUNT"] = str(len(_GIT))
     for number, (key, value) in enumerate(_GIT.items()):
         found |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
     return found
@@ -183,29 +203,41 @@ def _git() -> dict[str, str]:
 
 async def _reward(workspace: Workspace) -> float | None:
     """The number that the tests wrote; None for nothing. Raises InvalidArgument for something that is no number."""
-    try:
-        files, _ = unpacked(await workspace.read("logs/verifier"), "/logs/verifier")
-    except (InvalidArgument, ResourceExhausted):
-        return None
     for name in ("reward.json", "reward.txt"):
-        file = files.get(f"logs/verifier/{name}")
+        path = f"logs/verifier/{name}"
+        try:
+            files, _ = unpacked(await workspace.read(path, most=_REWARD_BYTES), f"/{path}")
+        except InvalidArgument:
+            continue  # it is not there
+        except ResourceExhausted as error:
+            own_limit(error)
+            continue
+        file = files.get(path)
         if file is not None and not file.link and file.content.strip():
-            return _number(file.content[:65536].decode("utf-8", "replace"), name)
+            return _number(file.content.decode("utf-8", "replace"), name)
     return None
 
 
 def _number(text: str, name: str) -> float:
+    """Not finite, perhaps: tests may compute it of what the agent made."""
     try:
-        found = json.loads(text)
+        found = _read_number(text)
         if isinstance(found, dict):
             found = found["reward"] if "reward" in found else found.popitem()[1] if len(found) == 1 else None
-        if isinstance(found, (bool, str)) or found is None or not math.isfinite(found):
-            raise ValueError("no finite number")
+        if isinstance(found, (bool, str)) or found is None:
+            raise ValueError("no number")
         return float(found)
     except (ValueError, TypeError, RecursionError, OverflowError) as error:
         raise InvalidArgument(
             f"/logs/verifier/{name}: {text[:100]!r} is no number, nor an object with a reward"
         ) from error
+
+
+def _read_number(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return float(text)  # ".5", as bc prints it
 
 
 def _check(workspace: Workspace) -> None:

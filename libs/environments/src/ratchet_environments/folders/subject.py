@@ -3,7 +3,7 @@
 import asyncio
 import json
 from base64 import b64decode, b64encode
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import timedelta
@@ -13,28 +13,38 @@ from typing import Any
 from ratchet.sandbox.v1 import workspace_pb2 as pb
 from ratchet_environments.folders.dockerfile import place
 from ratchet_environments.folders.folder import TaskFolder
-from ratchet_environments.folders.tree import packed, unpacked
-from ratchet_environments.workspaces import Done, Workspace
+from ratchet_environments.folders.subject_command import MESSAGE_BYTES
+from ratchet_environments.folders.tree import packed_now, unpacked
+from ratchet_environments.workspaces import Done, Workspace, own_limit
 from ratchet_kit.errors import InvalidArgument, NotFound, ResourceExhausted, invalid
 
 _OUTPUT_BYTES = 8 << 20
-_MESSAGE_BYTES = 64 << 20
+_ALL_BYTES, _WORDS_BYTES = 256 << 20, 1 << 16
+"""Taken of what tests print and ask, and kept of what they print."""
+_HEAD = 8  # bytes that say how many come
 _LOST = 137
 """Status of a program whose workspace has ended for what was done in it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # mutable: it notices what the program does to its workspace
 class Subject:
     workspace: Workspace
     folder: TaskFolder
+    _spent: bool = False
+    """A program took the memory of its workspace, which may have ended with it."""
 
     async def answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Raises Unavailable; what the program did is in the answer."""
+        """Raises Unavailable, ResourceExhausted where the node is busy, NotFound for a workspace that is lost, and not
+        by what was done in it; what the program did is in the answer."""
         try:
             return await self._answer(request)
-        except (InvalidArgument, ResourceExhausted) as error:
+        except InvalidArgument as error:
             return _said(126, error.message)
+        except ResourceExhausted as error:
+            return _said(126, own_limit(error))
         except NotFound as error:
+            if not self._spent:
+                raise
             return _said(_LOST, error.message)
         except (KeyError, TypeError, ValueError) as error:
             return _said(2, f"no request: {error}")
@@ -50,6 +60,7 @@ class Subject:
                     wall_time=self.folder.verifier_timeout,
                     output_bytes=_OUTPUT_BYTES,
                 )
+                self._spent = self._spent or done.exit.end == pb.ExecExit.END_MEMORY_LIMIT
                 return _ended(done)
             case "get":
                 path = place(request["path"], "subject get", in_image=self.folder.has_image)
@@ -58,7 +69,7 @@ class Subject:
                 inner = {
                     f"{name}{one.removeprefix(path)}": file for one, file in files.items() if not file.link
                 }  # links are left out: they would lead to the judge's own files
-                return {"status": 0, "tar": b64encode(packed(inner)).decode()}
+                return {"status": 0, "tar": b64encode(packed_now(inner)).decode()}
             case "put":
                 target = place(request["path"], "subject put", in_image=self.folder.has_image)
                 await self.workspace.write(b64decode(request["tar"]), target)
@@ -72,6 +83,8 @@ def _ended(done: Done) -> dict[str, Any]:
         return _said(124, f"ended at {done.ending}")
     if done.exit.reason:
         return _said(127, done.exit.reason)
+    if done.exit.output_cut:  # a part may say what the whole does not
+        return _said(126, f"it printed more than {_OUTPUT_BYTES} bytes, which are not passed on")
     found = {"stdout": b64encode(done.stdout).decode(), "stderr": b64encode(done.stderr).decode()}
     return {"status": status if status >= 0 else 128 - status, **found}
 
@@ -82,41 +95,69 @@ def _said(status: int, words: str) -> dict[str, Any]:
 
 async def run_with(judge: Workspace, argv: list[str], subject: Subject, **options: Any) -> Done:
     """Runs the tests by subject_command.py, and answers what they ask of the subject. Raises Unavailable, NotFound
-    where the judge's workspace is lost, InvalidArgument for what it does not send."""
+    where a workspace is lost, ResourceExhausted where the node is busy, InvalidArgument for what it does not send."""
     answers: asyncio.Queue[bytes] = asyncio.Queue()
 
     async def given() -> AsyncIterator[bytes]:
         while answer := await answers.get():
             yield answer
 
-    waiting, words, end = bytearray(), bytearray(), None
-    async with aclosing(judge.stream(argv, given(), **options)) as replies:
-        async for reply in replies:
-            words += reply.stderr
-            waiting += reply.stdout
-            if reply.HasField("exit"):
-                end = reply.exit
-                answers.put_nowait(b"")
-            while len(waiting) >= 8 and len(waiting) - 8 >= (size := _size(waiting)):
-                request = json.loads(waiting[8 : 8 + size])
-                del waiting[: 8 + size]
-                data = json.dumps(await subject.answer(request)).encode()
-                answers.put_nowait(len(data).to_bytes(8, "big") + data)
+    async def answer(request: dict[str, Any]) -> None:
+        answers.put_nowait(_framed(await subject.answer(request)))
+
+    requests = _Requests()
+    words, end, asked = bytearray(), None, None
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            stream = judge.stream(argv, given(), output_bytes=_ALL_BYTES, **options)
+            async with aclosing(stream) as replies:
+                async for reply in replies:
+                    words += reply.stderr
+                    del words[:-_WORDS_BYTES]
+                    if reply.HasField("exit"):
+                        end = reply.exit
+                        answers.put_nowait(b"")
+                    for request in requests.take(reply.stdout):
+                        if request.get("do") != "cancel":
+                            asked = tasks.create_task(answer(request))
+                        elif asked and not asked.done():  # else the answer is on its way, and is dropped there
+                            asked.cancel()
+                            answers.put_nowait(_framed(_said(124, "nobody waits for it")))
+            if asked:
+                asked.cancel()
+    except BaseExceptionGroup as errors:
+        raise errors.exceptions[0] from None
     if end is None:
         raise NotFound(f"workspace {judge.id} ended while the tests ran in it")
     return Done(end, b"", bytes(words))
 
 
-def _size(waiting: bytearray) -> int:
-    size = int.from_bytes(waiting[:8], "big")
-    if size > _MESSAGE_BYTES:
-        raise invalid("tests/test.sh", f"asks for more than {_MESSAGE_BYTES} bytes of the program at once")
-    return size
+class _Requests:
+    def __init__(self) -> None:
+        self._waiting = bytearray()
+
+    def take(self, data: bytes) -> Iterator[dict[str, Any]]:
+        """Those that are whole by now. Raises InvalidArgument."""
+        self._waiting += data
+        while len(self._waiting) >= _HEAD:
+            size = int.from_bytes(self._waiting[:_HEAD], "big")
+            if size > MESSAGE_BYTES:
+                raise invalid("tests/test.sh", f"asks for more than {MESSAGE_BYTES} bytes of the program at once")
+            if len(self._waiting) < _HEAD + size:
+                return
+            request = json.loads(self._waiting[_HEAD : _HEAD + size])
+            del self._waiting[: _HEAD + size]
+            yield request
+
+
+def _framed(answer: dict[str, Any]) -> bytes:
+    data = json.dumps(answer).encode()
+    return len(data).to_bytes(_HEAD, "big") + data
 
 
 def room(timeout: timedelta, memory_bytes: int) -> pb.WorkspaceLimits:
     """Limits of a workspace that something of that length is done in."""
     limits = pb.WorkspaceLimits(memory_bytes=memory_bytes)
     limits.wall_time.FromTimedelta(min(timeout + timedelta(minutes=10), timedelta(hours=24)))
-    limits.cpu_time.FromTimedelta(timeout + timedelta(minutes=1))
+    limits.cpu_time.FromTimedelta(min(timeout + timedelta(minutes=1), timedelta(hours=24)))
     return limits

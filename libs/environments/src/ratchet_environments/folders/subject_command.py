@@ -12,6 +12,8 @@ import base64
 import io
 import json
 import os
+import select
+import signal
 import socket
 import subprocess
 import sys
@@ -21,6 +23,8 @@ from typing import Any
 
 _HOME = os.path.dirname(os.path.abspath(__file__))
 _SOCKET = _HOME + "/socket"
+MESSAGE_BYTES = 64 << 20
+"""The longest request."""
 _USAGE = """subject run COMMAND...   runs it where the agent's files are, and passes on its input, output and status
 subject get PATH TARGET  copies a file or folder from there into the folder TARGET
 subject put PATH TARGET  copies a file or folder to there, into the folder TARGET"""
@@ -41,12 +45,14 @@ def _receive(source: Any) -> dict[str, Any]:
 def _serve(server: socket.socket, out: Any, answers: Any) -> None:
     while True:
         connection, _ = server.accept()
-        with connection, connection.makefile("rwb") as stream:
-            try:
+        try:
+            with connection, connection.makefile("rwb") as stream:
                 _send(out, _receive(stream))
+                if connection in select.select([connection, answers], [], [])[0]:  # who asked has gone
+                    _send(out, {"do": "cancel"})
                 _send(stream, _receive(answers))
-            except (OSError, ValueError):
-                continue
+        except (OSError, ValueError):
+            continue
 
 
 def _judge(command: list[str]) -> int:
@@ -61,7 +67,17 @@ def _judge(command: list[str]) -> int:
         threading.Thread(target=_serve, args=(server, out, answers), daemon=True).start()
         done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=2, check=False)
         sys.stdout.flush()
+        if done.returncode < 0:  # a signal ended the tests: they did not end by themselves
+            _end_by(-done.returncode)
         os._exit(done.returncode if done.returncode >= 0 else 128 - done.returncode)
+
+
+def _end_by(number: int) -> None:
+    try:
+        signal.signal(number, signal.SIG_DFL)
+    except OSError:
+        pass  # SIGKILL, which no process handles
+    os.kill(os.getpid(), number)
 
 
 def _subject(arguments: list[str]) -> int:
@@ -79,6 +95,9 @@ def _subject(arguments: list[str]) -> int:
     else:
         print(_USAGE, file=sys.stderr)
         return 2
+    if len(json.dumps(request)) > MESSAGE_BYTES:
+        print(f"subject: more than {MESSAGE_BYTES} bytes at once, in base64", file=sys.stderr)
+        return 126
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(_SOCKET)
         with connection.makefile("rwb") as stream:

@@ -34,6 +34,23 @@ if [[ $1 != run ]]; then
 fi
 exec "$(dirname "$0")/uvx" "${@:2}"
 """
+SAFE_PATH = """# Python before 3.11 knows no PYTHONSAFEPATH: it looks for modules where it runs, at the agent's files.
+import os, sys
+
+class Finder:
+    before, here = list(sys.path), os.getcwd()
+
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        if name != "__main__" and sys.path != cls.before:  # begun: what comes first is there by now
+            sys.meta_path[:] = [one for one in sys.meta_path if one is not cls]
+            sys.path[:] = [one for one in sys.path if one in cls.before or one not in ("", cls.here)]
+        return None
+
+if (3,) <= sys.version_info < (3, 11):
+    sys.meta_path.insert(0, Finder)
+"""
+"""As sitecustomize.py, which Python loads before it adds the folder where it runs."""
 
 
 def commands(folder: str, in_image: bool) -> Mapping[str, File]:

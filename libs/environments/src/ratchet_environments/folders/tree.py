@@ -3,6 +3,7 @@
 import os
 import stat
 import tarfile
+import time
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from io import BytesIO
@@ -99,17 +100,23 @@ def _check_name(name: str, shown: str) -> None:
         raise invalid(ascii(shown), f"has a name that is longer than {_LONGEST} letters or has control characters")
 
 
-def packed(files: Tree, folders: Iterable[str] = ()) -> bytes:
-    """A tar of files, with folders that have to be there."""
+def packed_now(files: Tree, folders: Iterable[str] = ()) -> bytes:
+    """As `packed`, for a workspace: all as new as what is copied, and what is packed together of one age. A zip can't
+    hold files of 1970, and a build makes nothing anew of them."""
+    return packed(files, folders, int(time.time()))
+
+
+def packed(files: Tree, folders: Iterable[str] = (), seconds: int = 0) -> bytes:
+    """A tar of files, with folders that have to be there. `seconds`: the time of them all."""
     into = BytesIO()
     with tarfile.open(fileobj=into, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for folder in folders:
             entry = tarfile.TarInfo(folder)
-            entry.type, entry.mode = tarfile.DIRTYPE, 0o755
+            entry.type, entry.mode, entry.mtime = tarfile.DIRTYPE, 0o755, seconds
             archive.addfile(entry)
         for path, file in files.items():
             entry = tarfile.TarInfo(path)
-            entry.mode, entry.size = file.mode, len(file.content)
+            entry.mode, entry.size, entry.mtime = file.mode, len(file.content), seconds
             if file.link:
                 entry.type, entry.linkname = tarfile.SYMTYPE, file.link
             archive.addfile(entry, BytesIO(file.content))
@@ -129,14 +136,16 @@ def unpacked(tar: bytes, shown: str, most: int = 2 * MOST_BYTES) -> tuple[dict[s
                 path = "/".join(parts)
                 if not parts or ".." in parts or "\0" in path:
                     continue
+                if len(files) > 10 * MOST_FILES or len(folders) > 10 * MOST_FILES:
+                    raise invalid(shown, f"has more than {10 * MOST_FILES} files or folders")
                 if entry.isdir():
                     folders.append(path)
                 elif entry.issym():
                     files[path] = File(link=entry.linkname)
                 elif entry.isreg():
                     left -= entry.size
-                    if left < 0 or len(files) > 10 * MOST_FILES:
-                        raise invalid(shown, f"has more than {most} bytes or {10 * MOST_FILES} files")
+                    if left < 0:
+                        raise invalid(shown, f"has more than {most} bytes")
                     content = archive.extractfile(entry)
                     files[path] = File(content.read() if content else b"", 0o755 if entry.mode & 0o111 else 0o644)
     except (tarfile.TarError, ValueError, EOFError) as error:

@@ -1,14 +1,19 @@
 """The declared files of an agent, without what would act by itself where they are judged."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from posixpath import dirname, join, normpath
+from posixpath import basename, dirname, join, normpath
 
 from ratchet_environments.folders.folder import Artifact, TaskFolder
-from ratchet_environments.folders.tree import File, Tree, packed, unpacked
+from ratchet_environments.folders.git_index import without_marks
+from ratchet_environments.folders.tree import MOST_BYTES, MOST_FILES, File, Tree, packed, packed_now, unpacked
+from ratchet_kit.errors import InvalidArgument, invalid
 
-_GIT_CONFIG = b"[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n"
+_GIT_CONFIG = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = {}\n"
+_NAMED_FREELY = ("refs", "logs", "objects")
+"""Folders of a repository where branches, tags and remotes are files, whichever name they were given: "fix/config"."""
 _REMOVED = ".wh."
 _METADATA = ("*.dist-info", "*.egg-info")
 """Folders by which pytest finds plugins where Python looks for modules, as it may in an image's working folder."""
@@ -29,7 +34,7 @@ class Work:
         deepest_first = sorted(self.files.items(), key=lambda one: -one[0].count("/"))
         removed = {path: file for path, file in deepest_first if removed_by(path)}
         others = {path: file for path, file in self.files.items() if path not in removed}
-        return [packed(removed)] * bool(removed) + [packed(others, self.folders)] * bool(others or self.folders)
+        return [packed(removed)] * bool(removed) + [packed_now(others, self.folders)] * bool(others or self.folders)
 
 
 def removed_by(path: str) -> str:
@@ -44,28 +49,59 @@ def mark_of(path: str) -> str:
     return f"{parent}/{_REMOVED}{name}".lstrip("/")
 
 
+def together(works: Iterable[Work]) -> Work:
+    """What is handed over in several parts. Raises InvalidArgument beyond the bounds of one part."""
+    files: dict[str, File] = {}
+    folders: list[str] = []
+    for work in works:
+        files |= work.files
+        folders += work.folders
+    if sum(len(file.content) for file in files.values()) > 2 * MOST_BYTES or len(files) > 10 * MOST_FILES:
+        raise invalid("the agent's files", f"have more than {2 * MOST_BYTES} bytes, or are more than {10 * MOST_FILES}")
+    return Work(files, tuple(folders))
+
+
 def clean(folder: TaskFolder, tar: bytes) -> Work:
     """The declared files of an agent's tar. Left out, or as the task had them: links that lead out of what is declared,
-    hooks and settings of git, and what Python and pytest load unasked. Raises InvalidArgument beyond the bounds."""
+    hooks, settings and marks of git, and what Python and pytest load unasked. Raises InvalidArgument beyond bounds."""
     files, folders = unpacked(tar, "the agent's files")
+    repositories = _repositories([*files, *folders, *folder.environment])
+    if folder.has_image:  # what it had of one is not in the tar
+        repositories |= {one for path in files for one in _parents(path) if one.endswith(".git")}
     kept: dict[str, File] = {}
     for path, file in files.items():
         removed = removed_by(path) if folder.has_image else ""
         artifact = _artifact(folder.artifacts, removed or path)
         if removed:
-            if artifact and not _acts_by_itself(removed):
+            if artifact and not _acts_by_itself(removed, repositories):
                 kept[path] = File()
             continue
         if artifact is None or (file.link and not _stays(path, file.link, artifact.path)):
             continue
-        if not _acts_by_itself(path):
+        if dirname(path) in repositories and basename(path) == "index":
+            with suppress(InvalidArgument):
+                kept[path] = replace(file, content=without_marks(file.content))
+        elif not _acts_by_itself(path, repositories):
             kept[path] = file
-        elif path.endswith("/.git/config") and not file.link and not folder.has_image:
-            kept[path] = File(_GIT_CONFIG)
-    own = [path for path in folder.environment if _acts_by_itself(path) and _artifact(folder.artifacts, path)]
-    kept |= {path: folder.environment[path] for path in own}
-    below = [path for path in folders if _artifact(folder.artifacts, path) and not _acts_by_itself(path)]
+        elif dirname(path) in repositories and basename(path) == "config" and not (file.link or folder.has_image):
+            kept[path] = File(_GIT_CONFIG.format("false" if path.endswith("/.git/config") else "true").encode())
+    of_task = [path for path in folder.environment if _artifact(folder.artifacts, path)]
+    kept |= {path: folder.environment[path] for path in of_task if _acts_by_itself(path, repositories)}
+    below = [path for path in folders if _artifact(folder.artifacts, path) and not _acts_by_itself(path, repositories)]
     return Work(kept, tuple(below))
+
+
+def _repositories(paths: Iterable[str]) -> set[str]:
+    """Folders that git takes for a repository, whichever name they have: .git, store.git, work."""
+    there = {one for path in paths for one in (path, *_parents(path))}
+    found = {dirname(path) for path in there if basename(path) == "HEAD"}
+    whole = {one for one in found if f"{one}/commondir" in there or {f"{one}/objects", f"{one}/refs"} <= there}
+    return whole | {one for one in there if basename(one) == ".git"}
+
+
+def _parents(path: str) -> list[str]:
+    parts = path.split("/")
+    return ["/".join(parts[:end]) for end in range(1, len(parts))]
 
 
 def untouched(folder: TaskFolder) -> dict[str, File]:
@@ -95,13 +131,15 @@ def _stays(path: str, link: str, below: str) -> bool:
     return target.startswith(f"{below}/")
 
 
-def _acts_by_itself(path: str) -> bool:
+def _acts_by_itself(path: str, repositories: Collection[str]) -> bool:
     *parents, name = path.split("/")
     if any(fnmatchcase(part, pattern) for part in (*parents, name) for pattern in _METADATA):
         return True
     if name == ".git" or any(fnmatchcase(name, pattern) for pattern in _LOADED):
         return True
-    if ".git" not in parents:
-        return False
-    inner = parents[parents.index(".git") + 1 :]
-    return "hooks" in inner or name in ("config", "config.worktree", "commondir", "hooks")
+    inners = [path[len(one) + 1 :].split("/") for one in _parents(path) if one in repositories]
+    return any(
+        "hooks" in inner or inner[-1] in ("config", "config.worktree", "commondir")
+        for inner in inners
+        if inner[0] not in _NAMED_FREELY
+    )

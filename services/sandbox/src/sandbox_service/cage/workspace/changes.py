@@ -5,7 +5,7 @@ The form is that of OCI's image specification (layer.md); files.py takes it back
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 from sandbox_service.cage.wire import wire
 from sandbox_service.cage.workspace import files
@@ -28,35 +28,44 @@ def read(frames: wire.Frames, names: tuple[str, ...], most: int) -> int:
                 if os.path.basename(one).startswith(files.REMOVED):
                     continue  # a file of such a name would mean something else
                 if is_there:
-                    packer.add(one)
+                    with files.left_out(one, path):
+                        packer.add(one)
                 else:
                     packer.add_removed(one)
     return 0
 
 
-def _changes(path: str) -> Iterator[tuple[str, bool]]:
-    """Paths that differ, from one down; False for what is there no more."""
-    waiting, left = [path], files.MOST_ENTRIES
+def _changes(root: str) -> Iterator[tuple[str, bool]]:
+    """Paths that differ, from one down; False for what is there no more. A folder that can't be read differs in
+    nothing."""
+    waiting, left = [root], files.MOST_ENTRIES
     while waiting:
         path = waiting.pop()
         left -= 1
         if left < 0:
             raise ValueError(f"more than {files.MOST_ENTRIES} entries have changed")
-        now, before, above = (_status(base, path) for base in (_NOW, LOWER, UPPER))
-        was_folder = before is not None and stat.S_ISDIR(before.st_mode)
-        if now is None or not stat.S_ISDIR(now.st_mode):
-            if before is not None and (now is None or was_folder):
-                yield from ((one, False) for one in _all_below(path, was_folder))
-            if now is not None and above is not None:
-                yield path, True
-        elif above is not None:
-            if before is not None and not was_folder:
-                yield path, False
-            if path:
-                yield path, True
-            there = _names(_NOW, path)
-            others = _names(UPPER, path) | (_names(LOWER, path) - there) if was_folder else there
-            waiting += [f"{path}/{name}" if path else name for name in sorted(others, reverse=True)]
+        with files.left_out(path, root):
+            waiting += yield from _changes_at(path)
+
+
+def _changes_at(path: str) -> Generator[tuple[str, bool], None, list[str]]:
+    """As `_changes`, of one path. Returns the paths in it that may differ, the last first."""
+    now, before, above = (_status(base, path) for base in (_NOW, LOWER, UPPER))
+    was_folder = before is not None and stat.S_ISDIR(before.st_mode)
+    if now is None or not stat.S_ISDIR(now.st_mode):
+        if before is not None and (now is None or was_folder):
+            yield from ((one, False) for one in _all_below(path, was_folder))
+        if now is not None and above is not None:
+            yield path, True
+    elif above is not None:
+        if before is not None and not was_folder:
+            yield path, False
+        there = _names(_NOW, path)
+        if path:
+            yield path, True
+        others = _names(UPPER, path) | (_names(LOWER, path) - there) if was_folder else there
+        return [f"{path}/{name}" if path else name for name in sorted(others, reverse=True)]
+    return []
 
 
 def _all_below(path: str, is_folder: bool) -> list[str]:

@@ -4,16 +4,19 @@ No link is followed, in or out: what a program left there decides neither where 
 """
 
 import contextlib
+import errno
 import os
 import stat
 import tarfile
 from collections.abc import Iterator
+from typing import BinaryIO
 
 from sandbox_service.cage.wire import wire
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _CHUNK = 1 << 18
 MOST_ENTRIES = 100_000
+_GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES)
 REMOVED = ".wh."
 """Before a name in a layer: what was removed there."""
 
@@ -38,15 +41,28 @@ def write(frames: wire.Frames, folder: str, is_layer: bool = False) -> int:
 
 
 def read(frames: wire.Frames, names: tuple[str, ...], most: int) -> int:
-    """Packs what has these names, folders with all that is in them, into a tar on standard output.
+    """Packs what has these names, folders with all that is in them, into a tar on standard output. What is in a folder
+    and can't be read, or goes meanwhile, is left out: a program that runs on may write there.
 
     Raises OSError, ValueError for a name that leads out, or files of more than `most` bytes.
     """
     with Packer(most) as packer:
         for name in names:
-            for path, descriptor, status in _named(parts(name)):
-                packer.put(path, descriptor, status)
+            root = parts(name)
+            for path, descriptor, status in _named(root):
+                with left_out(path, "/".join(root)):
+                    packer.put(path, descriptor, status)
     return 0
+
+
+@contextlib.contextmanager
+def left_out(path: str, root: str) -> Iterator[None]:
+    """Passes over what isn't there any more, or can't be read, unless it is `root` itself."""
+    try:
+        yield
+    except OSError as error:
+        if path == root or error.errno not in _GONE:
+            raise
 
 
 class Packer:
@@ -147,14 +163,15 @@ def _put(archive: tarfile.TarFile, entry: tarfile.TarInfo, parts: list[str]) -> 
 
 def _named(parts: list[str]) -> Iterator[tuple[str, int, os.stat_result]]:
     """Finds what has the name and, of a folder, all below it: path, descriptor of the folder that it is in, status."""
-    waiting, left = ["/".join(parts)], MOST_ENTRIES
+    root = "/".join(parts)
+    waiting, left = [root], MOST_ENTRIES
     while waiting:
         path = waiting.pop()
         left -= 1
         if left < 0:
             raise ValueError(f"more than {MOST_ENTRIES} entries")
         *parents, last = path.split("/")
-        with opened([part for part in parents if part], make=False) as folder:
+        with left_out(path, root), opened([part for part in parents if part], make=False) as folder:
             status = os.stat(last or ".", dir_fd=folder, follow_symlinks=False)
             if path:
                 yield path, folder, status
@@ -165,6 +182,17 @@ def _named(parts: list[str]) -> Iterator[tuple[str, int, os.stat_result]]:
                 finally:
                     os.close(inner)
                 waiting += [f"{path}/{entry}" if path else entry for entry in entries]
+
+
+class _Padded:
+    """A file that may shrink while it is read: its tar has said its size already."""
+
+    def __init__(self, content: BinaryIO) -> None:
+        self._content = content
+
+    def read(self, size: int = 0) -> bytes:
+        data = self._content.read(size)
+        return data + bytes(size - len(data))
 
 
 def _pack(archive: tarfile.TarFile, path: str, folder: int, status: os.stat_result) -> None:
@@ -181,5 +209,5 @@ def _pack(archive: tarfile.TarFile, path: str, folder: int, status: os.stat_resu
         descriptor = os.open(last, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
         with open(descriptor, "rb") as content:
             entry.size = min(status.st_size, os.fstat(descriptor).st_size)
-            archive.addfile(entry, content)
+            archive.addfile(entry, _Padded(content))
     # sockets, pipes and the like are left out

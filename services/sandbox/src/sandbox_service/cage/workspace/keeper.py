@@ -73,7 +73,8 @@ class Keeper:
         return wire.receive(self._connection.fileno()), list(descriptors)
 
     def _run(self, head: dict[str, Any], descriptors: list[int]) -> None:
-        cpu = min(head["cpu"], self._cpu - self._used())
+        # files can be had of one whose programs have used up their time
+        cpu = min(head["cpu"], self._cpu - self._used()) if head["is_command"] else head["cpu"]
         if cpu <= 0:
             for descriptor in descriptors:
                 os.close(descriptor)
