@@ -1,9 +1,10 @@
 """An episode's door, with the official clients unmodified."""
 
 import asyncio
+import json
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -15,10 +16,11 @@ import pytest
 
 from ratchet_kit.errors import Unavailable
 from ratchet_kit.work import Priority
-from ratchet_policies import FinishReason, Sampling
-from ratchet_problems import Message
-from ratchet_sessions import BranchReason, Session, record
+from ratchet_policies import Completion, Delta, FinishReason, Sampling
+from ratchet_problems import Message, ToolCall
+from ratchet_sessions import BranchReason, Origin, Session, record
 from ratchet_sessions.door import Door, Seat, opened
+from ratchet_testing.chats import FORMS
 from ratchet_testing.clock import ManualClock
 from ratchet_testing.memory_engine import POLICY, MemoryEngine, call
 
@@ -306,6 +308,76 @@ async def test_responses_go_on_too(episode: Episode, stream: bool) -> None:
         ]
     assert episode.session.calls[1].origin.parent == 0
     episode.check()
+
+
+def called(place: int, arguments: str = "{}", name: str = "run") -> tuple[ToolCall, ...]:
+    return (ToolCall(name, arguments, f"call{place}" if name else "", place),)
+
+
+class Scripted(MemoryEngine):
+    """Its first answer comes in these pieces."""
+
+    pieces: Sequence[Completion] = ()
+
+    async def stream(self, *given: Any, **named: Any) -> AsyncIterator[Delta]:
+        pieces, self.pieces = self.pieces, ()
+        if not pieces:
+            async for delta in super().stream(*given, **named):
+                yield delta
+            return
+        prompt_ids, ids = self.render(given[2]), self.tokenizer.encode(FORMS[self.form].stops[0])
+        for piece in pieces[:-1]:
+            yield Delta(piece, POLICY, 0, None, prompt_ids)
+        last = replace(pieces[-1], token_ids=tuple(ids), log_probs=(-1.0,) * len(ids), finish_reason=FinishReason.STOP)
+        yield Delta(last, POLICY, 0, None, prompt_ids)
+
+
+@pytest.mark.parametrize("path", ["/v1/messages", "/v1/responses"])
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        (Completion(0, "A"), Completion(0, "", tool_calls=called(0)), Completion(0, "B")),
+        (Completion(0, "A"), Completion(0, "", reasoning="Hm."), Completion(0, "B")),
+        (
+            Completion(0, "", tool_calls=(*called(0, ""), *called(1, ""))),
+            Completion(0, "", tool_calls=called(1, "{}", "")),
+            Completion(0, "", tool_calls=called(0, '{"a": 1}', "")),
+        ),
+        (Completion(0, "", tool_calls=(ToolCall("run", "{}"),)),),
+    ],
+)
+async def test_a_stream_in_parts_is_gone_on_from_as_the_program_got_it(path: str, pieces: Sequence[Completion]) -> None:
+    """Texts before and after a call or thoughts are parts of their own; calls stand in the order of their arguments."""
+    session, engine, is_chat = Session(), Scripted(), path == "/v1/messages"
+    engine.pieces = pieces
+    chat: list[Any] = [{"role": "user", "content": "Go."}]
+    tools = [{"type": "custom", "name": "run", "input_schema": {}} if is_chat else {"type": "function", "name": "run"}]
+    body: dict[str, Any] = {"model": "m", "tools": tools} | ({"max_tokens": 9} if is_chat else {})
+    async with opened(Door(session, {"": Seat(engine, "p")})) as door:
+        async with httpx.AsyncClient(base_url=door.url, headers={"x-api-key": door.key}) as client:
+            said = {"messages" if is_chat else "input": chat}
+            lines = (await client.post(path, json=body | said | {"stream": True})).text.split("\n")
+            events = [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: ")]
+            chat += [{"role": "assistant", "content": blocks(events)}] if is_chat else events[-1]["response"]["output"]
+            chat.append({"role": "user", "content": "more"})
+            (await client.post(path, json=body | said)).raise_for_status()
+    assert session.calls[1].origin == Origin(0, session.calls[1].origin.begun)
+    assert session.calls[1].prompt_ids[: len(session.calls[0].ids)] == session.calls[0].ids
+
+
+def blocks(events: Sequence[Any]) -> list[Any]:
+    """As Anthropic's clients put them together."""
+    made: list[Any] = []
+    for event in events:
+        if event["type"] == "content_block_start":
+            made.append(event["content_block"])
+        elif event["type"] == "content_block_delta":
+            block, delta = made[event["index"]], event["delta"]
+            if block["type"] == "tool_use":
+                block["input"] = json.loads(delta["partial_json"])
+            else:
+                block[block["type"]] += delta[block["type"]]
+    return made
 
 
 async def test_messages_go_on_too(episode: Episode) -> None:
