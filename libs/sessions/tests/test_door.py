@@ -274,6 +274,8 @@ async def test_the_door_lets_nobody_in_without_its_key(episode: Episode) -> None
         await episode.client.embeddings.create(model="m", input="x")
     with pytest.raises(openai.BadRequestError, match="messages"):
         await episode.client.chat.completions.create(model="m", messages=[])
+    with pytest.raises(openai.BadRequestError, match="model"):
+        await episode.client.post("/chat/completions", cast_to=object, content=b'{"model": "\\ud800", "messages": []}')
     assert not episode.session.calls
 
 

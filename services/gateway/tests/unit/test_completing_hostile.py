@@ -73,6 +73,21 @@ async def test_values_in_values_without_end_are_refused(http, path: str, depth: 
     assert reply.status_code == 400, reply.text
 
 
+@pytest.mark.parametrize("path", [CHAT, RESPONSES, MESSAGES])
+@pytest.mark.parametrize("stream", ["false", "true"])
+async def test_a_number_beyond_all_is_none_in_a_schema(http, path: str, stream: str) -> None:
+    """It came back in a stream as Infinity, which is no JSON."""
+    schema = '{"a": 1e999}'
+    tool = {
+        CHAT: f'{{"type": "function", "function": {{"name": "x", "parameters": {schema}}}}}',
+        RESPONSES: f'{{"type": "function", "name": "x", "parameters": {schema}}}',
+        MESSAGES: f'{{"name": "x", "input_schema": {schema}}}',
+    }
+    reply = await send(http, path, json.dumps(BODIES[path])[:-1] + f', "tools": [{tool[path]}], "stream": {stream}}}')
+    assert reply.status_code == 400, reply.text
+    assert "tools.0" in reply.json()["error"]["message"]
+
+
 def answering(world: World, *pieces: Completion) -> None:
     """Makes the engine answer so."""
     policy = policy_id_of("starter/1")

@@ -144,7 +144,7 @@ class CountRequest(BaseModel):
 
     model_config = ConfigDict(extra="allow")
 
-    model: str
+    model: Text
     messages: list[ConversationMessage] = Field(min_length=1, max_length=MAX_MESSAGES, fail_fast=True)
     system: Texts | None = None
     tools: Annotated[list[Annotated[CustomTool, OWN_TOOLS]], Field(max_length=MAX_TOOLS, fail_fast=True)] | None = None

@@ -154,7 +154,7 @@ OWN_TOOLS = of_kind("function", "must be a function of your own: OpenAI's tools 
 class ResponsesRequest(BaseModel):
     model_config = ConfigDict(extra="allow")
 
-    model: str
+    model: Text
     input: Annotated[
         Annotated[Text, Tag(A_TEXT)]
         | Annotated[list[Item], Field(min_length=1, max_length=MAX_MESSAGES, fail_fast=True), Tag(A_LIST)],

@@ -11,7 +11,7 @@ from ratchet_kit.text import check_encodable
 
 
 def _of_texts(schema: dict[str, Any]) -> dict[str, Any]:
-    check_encodable(json.dumps(schema, ensure_ascii=False))
+    check_encodable(json.dumps(schema, ensure_ascii=False, allow_nan=False))  # 1e999 is read as infinity
     try:
         to_json(schema)  # an answer may bring it back
     except PydanticSerializationError as error:
