@@ -334,6 +334,7 @@ class Scripted(MemoryEngine):
         yield Delta(last, POLICY, 0, None, prompt_ids)
 
 
+@pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("path", ["/v1/messages", "/v1/responses"])
 @pytest.mark.parametrize(
     "pieces",
@@ -346,9 +347,13 @@ class Scripted(MemoryEngine):
             Completion(0, "", tool_calls=called(0, '{"a": 1}', "")),
         ),
         (Completion(0, "", tool_calls=(ToolCall("run", "{}"),)),),
+        (Completion(0, "", reasoning="Hm."), Completion(0, "")),
+        (Completion(0, ""),),
     ],
 )
-async def test_a_stream_in_parts_is_gone_on_from_as_the_program_got_it(path: str, pieces: Sequence[Completion]) -> None:
+async def test_an_answer_in_parts_is_gone_on_from_as_the_program_got_it(
+    path: str, pieces: Sequence[Completion], stream: bool
+) -> None:
     """Texts before and after a call or thoughts are parts of their own; calls stand in the order of their arguments."""
     session, engine, is_chat = Session(), Scripted(), path == "/v1/messages"
     engine.pieces = pieces
@@ -358,17 +363,25 @@ async def test_a_stream_in_parts_is_gone_on_from_as_the_program_got_it(path: str
     async with opened(Door(session, {"": Seat(engine, "p")})) as door:
         async with httpx.AsyncClient(base_url=door.url, headers={"x-api-key": door.key}) as client:
             said = {"messages" if is_chat else "input": chat}
-            lines = (await client.post(path, json=body | said | {"stream": True})).text.split("\n")
-            events = [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: ")]
-            chat += [{"role": "assistant", "content": blocks(events)}] if is_chat else events[-1]["response"]["output"]
+            reply = await client.post(path, json=body | said | {"stream": stream})
+            if not stream:
+                parts = reply.json()["content" if is_chat else "output"]
+            else:
+                lines = [line.removeprefix("data: ") for line in reply.text.split("\n") if line.startswith("data: ")]
+                parts = as_client(list(map(json.loads, lines)))
+            chat += [{"role": "assistant", "content": parts}] if is_chat else parts
             chat.append({"role": "user", "content": "more"})
             (await client.post(path, json=body | said)).raise_for_status()
     assert session.calls[1].origin == Origin(0, session.calls[1].origin.begun)
     assert session.calls[1].prompt_ids[: len(session.calls[0].ids)] == session.calls[0].ids
 
 
-def blocks(events: Sequence[Any]) -> list[Any]:
-    """As Anthropic's clients put them together."""
+def as_client(events: Sequence[Any]) -> list[Any]:
+    """The parts of a stream, as Anthropic's and OpenAI's clients put them together."""
+    if events[-1]["type"] == "response.completed":
+        done = [event["item"] for event in events if event["type"] == "response.output_item.done"]
+        assert done == events[-1]["response"]["output"]
+        return done
     made: list[Any] = []
     for event in events:
         if event["type"] == "content_block_start":

@@ -95,7 +95,10 @@ class FunctionCallOutput(_Lenient):
 
 
 class Reasoning(_Lenient):
-    """Left out: models read no earlier thoughts."""
+    """Its text is left out: models read no earlier thoughts. An answer that was thoughts alone is an empty one."""
+
+    def to_chat(self) -> Message:
+        return Message("assistant", "")
 
 
 def _kind(item: Any) -> str | None:
@@ -203,7 +206,10 @@ class ResponsesRequest(BaseModel):
     def _items(self) -> Sequence[Message]:
         if isinstance(self.input, str):
             return [Message("user", self.input)]
-        return [item.to_chat() for item in self.input if not isinstance(item, Reasoning)]
+        items = list(self.input)
+        while items and isinstance(items[-1], Reasoning):  # nothing goes on from it
+            items.pop()
+        return [item.to_chat() for item in items]
 
 
 def _text(content: str | list[TextPart]) -> str:
