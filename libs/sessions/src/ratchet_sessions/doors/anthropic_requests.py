@@ -75,7 +75,7 @@ Block: TypeAlias = Annotated[
 
 
 class ConversationMessage(_Lenient):
-    role: Literal["user", "assistant"]
+    role: Literal["user", "assistant", "system"]
     content: Annotated[
         Annotated[Text, Tag(A_TEXT)] | Annotated[list[Block], Field(max_length=MAX_PARTS, fail_fast=True), Tag(A_LIST)],
         TEXT_OR_LIST,
@@ -156,6 +156,8 @@ class CountRequest(BaseModel):
         refuse_unsupported(self.model_extra, IGNORED, NEUTRAL)
 
     def prompt(self) -> ChatPrompt:
+        if self.messages[0].role == "system":
+            raise invalid("messages.0.role", "must be user or assistant: the first of the system is `system`")
         system = [] if self.system is None else [Message("system", _text(self.system))]
         chat = joined([*system, *(one for message in self.messages for one in message.to_chat())])
         if chat[-1].role == "assistant":
