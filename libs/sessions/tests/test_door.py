@@ -270,8 +270,11 @@ async def test_the_door_lets_nobody_in_without_its_key(episode: Episode) -> None
     stranger = openai.AsyncOpenAI(base_url=f"{episode.door.url}/v1", api_key="another", max_retries=0)
     with pytest.raises(openai.AuthenticationError):
         await stranger.chat.completions.create(model="m", messages=ASKED)
-    with pytest.raises(openai.NotFoundError):
+    with pytest.raises(openai.NotFoundError, match="has /v1/chat/completions, /v1/responses, /v1/messages, /v1/models"):
         await episode.client.embeddings.create(model="m", input="x")
+    with pytest.raises(openai.NotFoundError, match="no such endpoint") as missing:
+        await episode.client.post("/messages/count_tokens", cast_to=object, body={})
+    assert "count_tokens" not in missing.value.message.partition("no such endpoint")[2]
     with pytest.raises(openai.BadRequestError, match="messages"):
         await episode.client.chat.completions.create(model="m", messages=[])
     with pytest.raises(openai.BadRequestError, match="model"):

@@ -155,7 +155,8 @@ class Door:
                 return await self._tools(request, scope["path"].removeprefix(f"{_TOOLS}/"))
             endpoint = self._endpoints.get((scope["method"], scope["path"]))
             if endpoint is None:
-                raise HTTPException(404)
+                asked, there = f"{scope['method']} {scope['path']}", ", ".join(path for _, path in self._endpoints)
+                raise errors.UnknownUrl(f"{asked}: there is no such endpoint. An episode's door has {there}")
             return await endpoint(request)
 
         response = await errors.answered(request, answer)
