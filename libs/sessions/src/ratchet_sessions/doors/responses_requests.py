@@ -137,7 +137,7 @@ class NamedFunction(_Lenient):
 
 class SchemaFormat(_Lenient):
     type: Literal["json_schema"]
-    name: str = ""
+    name: Text = ""
     schema_: Schema = Field(alias="schema")
 
     @property
