@@ -155,8 +155,8 @@ class Door:
                 return await self._tools(request, scope["path"].removeprefix(f"{_TOOLS}/"))
             endpoint = self._endpoints.get((scope["method"], scope["path"]))
             if endpoint is None:
-                asked, there = f"{scope['method']} {scope['path']}", ", ".join(path for _, path in self._endpoints)
-                raise errors.UnknownUrl(f"{asked}: there is no such endpoint. An episode's door has {there}")
+                known, wanted = ", ".join(path for _, path in self._endpoints), f"{scope['method']} {scope['path']}"
+                raise errors.UnknownUrl(f"{wanted}: there is no such endpoint. An episode's door has {known}")
             return await endpoint(request)
 
         response = await errors.answered(request, answer)
