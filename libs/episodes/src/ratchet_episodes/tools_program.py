@@ -43,7 +43,7 @@ def run_python(code: str) -> str:
 
 
 def read(path: str, line: int = 1) -> str:
-    with open(path, errors="replace") as file:
+    with open(_named(path), errors="replace") as file:
         lines = file.read().splitlines()
     shown = lines[line - 1 : line - 1 + LINES]
     more = len(lines) - (line - 1 + len(shown))
@@ -51,7 +51,7 @@ def read(path: str, line: int = 1) -> str:
 
 
 def write(path: str, content: str) -> str:
-    folder = os.path.dirname(path)
+    folder = os.path.dirname(_named(path))
     if folder:
         os.makedirs(folder, exist_ok=True)
     with open(path, "w") as file:
@@ -60,7 +60,7 @@ def write(path: str, content: str) -> str:
 
 
 def patch(path: str, old: str, new: str) -> str:
-    with open(path) as file:
+    with open(_named(path)) as file:
         text = file.read()
     if text.count(old) != 1:
         return f"error: old stands {text.count(old)} times in {path}; it must stand there once"
@@ -71,7 +71,8 @@ def patch(path: str, old: str, new: str) -> str:
 
 def search(pattern: str, path: str = ".") -> str:
     found, wanted = [], re.compile(pattern)
-    below = [os.path.join(folder, name) for folder, _, names in sorted(os.walk(path)) for name in sorted(names)]
+    walked = sorted(os.walk(_named(path)))
+    below = [os.path.join(folder, name) for folder, _, names in walked for name in sorted(names)]
     for file in below or [path]:
         if os.path.isfile(file) and os.path.getsize(file) <= 1 << 20:
             with open(file, errors="replace") as opened:
@@ -82,6 +83,11 @@ def search(pattern: str, path: str = ".") -> str:
 
 def submit() -> str:
     return "submitted"
+
+
+def _named(path: str) -> str:
+    """Raises TypeError for a number, which would be an open file of this program's."""
+    return os.fspath(path)
 
 
 def _tool(do: Callable[..., str], description: str, **parameters: str) -> tuple[Callable[..., str], dict[str, Any]]:
@@ -140,9 +146,10 @@ def used(name: str, arguments: str) -> str:
     if name not in TOOLS:
         return f"error: there is no tool {name}: there are {', '.join(TOOLS)}"
     try:
-        return TOOLS[name][0](**json.loads(arguments or "{}"))[-SHOWN:] or "(no output)"
-    except (OSError, ValueError, TypeError, re.error, Refused) as error:
-        return f"error: {error}"
+        result = TOOLS[name][0](**json.loads(arguments or "{}"))[-SHOWN:] or "(no output)"
+    except (OSError, ValueError, TypeError, OverflowError, RecursionError, re.error, Refused) as error:
+        result = f"error: {error}"
+    return result.encode(errors="replace").decode()  # names of files may be no UTF-8
 
 
 def main(turns: int) -> None:
