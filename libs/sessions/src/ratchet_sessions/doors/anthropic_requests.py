@@ -158,7 +158,8 @@ class CountRequest(BaseModel):
     def prompt(self) -> ChatPrompt:
         if self.messages[0].role == "system":
             raise invalid("messages.0.role", "must be user or assistant: the first of the system is `system`")
-        system = [] if self.system is None else [Message("system", _text(self.system))]
+        said = _text(self.system or "")
+        system = [Message("system", said)] if said else []  # an empty one would replace the template's own
         chat = joined([*system, *(one for message in self.messages for one in message.to_chat())])
         if chat[-1].role == "assistant":
             raise invalid("messages", "must end with the user: the begin of an answer cannot be given")
