@@ -58,9 +58,11 @@ def _key(message: Message) -> _Key:
 
 
 def _call(call: ToolCall) -> tuple[str, str, str]:
-    """Programs read the arguments and write them again: the spaces between them, and their order, say nothing."""
+    """Programs read the arguments and write them again: the spaces between them, and their order, say nothing; nor does
+    the way a number is written, of which JavaScript knows one kind. No object is an empty one, as to templates."""
     try:
-        arguments = json.dumps(json.loads(call.arguments), sort_keys=True)
+        read = json.loads(call.arguments, parse_int=float)
+        arguments = json.dumps(read if isinstance(read, dict) else {}, sort_keys=True)
     except (ValueError, RecursionError):
-        arguments = call.arguments
+        arguments = "{}"
     return call.id, call.name, arguments

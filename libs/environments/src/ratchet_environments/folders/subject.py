@@ -106,7 +106,7 @@ async def run_with(judge: Workspace, argv: list[str], subject: Subject, **option
         answers.put_nowait(_framed(await subject.answer(request)))
 
     requests = _Requests()
-    words, end, asked = bytearray(), None, None
+    words, end, answering = bytearray(), None, None
     try:
         async with asyncio.TaskGroup() as tasks:
             stream = judge.stream(argv, given(), output_bytes=_ALL_BYTES, **options)
@@ -119,14 +119,14 @@ async def run_with(judge: Workspace, argv: list[str], subject: Subject, **option
                         answers.put_nowait(b"")
                     for request in requests.take(reply.stdout):
                         if request.get("do") != "cancel":
-                            asked = tasks.create_task(answer(request))
-                        elif asked and not asked.done():  # else the answer is on its way, and is dropped there
-                            asked.cancel()
+                            answering = tasks.create_task(answer(request))
+                        elif answering and not answering.done():  # else the answer is on its way, and is dropped there
+                            answering.cancel()
                             answers.put_nowait(_framed(_said(124, "nobody waits for it")))
-            if asked:
-                asked.cancel()
-    except BaseExceptionGroup as errors:
-        raise errors.exceptions[0] from None
+            if answering:
+                answering.cancel()
+    except BaseExceptionGroup as error:
+        raise error.exceptions[0] from None
     if end is None:
         raise NotFound(f"workspace {judge.id} ended while the tests ran in it")
     return Done(end, b"", bytes(words))
@@ -137,7 +137,7 @@ class _Requests:
         self._waiting = bytearray()
 
     def take(self, data: bytes) -> Iterator[dict[str, Any]]:
-        """Those that are whole by now. Raises InvalidArgument."""
+        """Requests that are whole by now. Raises InvalidArgument."""
         self._waiting += data
         while len(self._waiting) >= _HEAD:
             size = int.from_bytes(self._waiting[:_HEAD], "big")
