@@ -61,3 +61,8 @@ def test_a_node_holds_the_longest_task(hours: int) -> None:
     limits = room(timedelta(hours=hours), 0)
     assert timedelta(hours=hours) <= limits.wall_time.ToTimedelta() <= timedelta(days=1)
     assert timedelta(hours=hours) <= limits.cpu_time.ToTimedelta() <= timedelta(days=1)
+
+
+def test_files_that_a_program_holds_up_are_given_up_before_the_workspace_ends() -> None:
+    """Ten minutes after the last word of the agent: what comes of it is a verdict."""
+    assert room(timedelta(minutes=1), 0).wall_time.ToTimedelta() >= timedelta(minutes=1 + 10 + 5)

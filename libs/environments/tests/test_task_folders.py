@@ -270,6 +270,12 @@ def test_what_acts_by_itself_stays_as_the_task_had_it(folder: Path) -> None:
     assert b"evil" not in found["app/.git/config"].content
 
 
+def test_deep_folders_hold_nobody_up(folder: Path) -> None:
+    """Twenty thousand files of such paths took a quarter of an hour."""
+    with pytest.raises(InvalidArgument, match="deeper than 100 folders"):
+        work.clean(read(folder), packed({f"app/{'a/' * 1900}x": File(b"x")}))
+
+
 def test_a_tar_of_a_stranger(folder: Path) -> None:
     into = BytesIO()
     with tarfile.open(fileobj=into, mode="w") as archive:

@@ -4,6 +4,7 @@ Its processes, its PATH, its packages and its home stay behind. What the tests w
 ended by themselves. Who could have written it is said by the folder's `Judge`.
 """
 
+import asyncio
 import json
 import math
 from collections.abc import AsyncIterator
@@ -90,7 +91,7 @@ async def declared(workspace: Workspace, folder: TaskFolder) -> Work:
                 tar = await workspace.read(artifact.path, most=3 * MOST_BYTES, changed=True)
             except InvalidArgument:
                 continue  # it made none, or a link
-            found = together([found, clean(folder, tar)])
+            found = together([found, await asyncio.to_thread(clean, folder, tar)])
     except InvalidArgument as error:
         return Work(fault=error.message)
     except ResourceExhausted as error:
@@ -145,7 +146,7 @@ async def _hand_over(workspace: Workspace, work: Work, judges: Workspace, tests:
     """Writes the agent's files, and then the tests. Returns the reason why these have no place beside the task's, or
     leave the tests no room; or nothing."""
     try:
-        for tar in work.tars:
+        for tar in await asyncio.to_thread(lambda: work.tars):
             await workspace.write(tar)
     except InvalidArgument as error:
         return error.message

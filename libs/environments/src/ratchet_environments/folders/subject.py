@@ -156,8 +156,9 @@ def _framed(answer: dict[str, Any]) -> bytes:
 
 
 def room(timeout: timedelta, memory_bytes: int) -> pb.WorkspaceLimits:
-    """Limits of a workspace that something of that length is done in."""
+    """Limits of a workspace that something of that length is done in. A program that is left running may hold up the
+    reading of files, for ten minutes: the workspace does not end before that, which would be no verdict."""
     limits = pb.WorkspaceLimits(memory_bytes=memory_bytes)
-    limits.wall_time.FromTimedelta(min(timeout + timedelta(minutes=10), timedelta(hours=24)))
+    limits.wall_time.FromTimedelta(min(timeout + timedelta(minutes=30), timedelta(hours=24)))
     limits.cpu_time.FromTimedelta(min(timeout + timedelta(minutes=1), timedelta(hours=24)))
     return limits

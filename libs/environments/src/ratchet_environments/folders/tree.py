@@ -14,6 +14,8 @@ from ratchet_kit.errors import invalid
 MOST_FILES = 2_000
 MOST_BYTES = 64 << 20
 _DEEPEST, _LONGEST = 32, 200
+_MOST_PARENTS = 100
+"""Of a file in a stranger's tar: what is done with its path takes the longer the more there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +138,8 @@ def unpacked(tar: bytes, shown: str, most: int = 2 * MOST_BYTES) -> tuple[dict[s
                 path = "/".join(parts)
                 if not parts or ".." in parts or "\0" in path:
                     continue
+                if len(parts) > _MOST_PARENTS:
+                    raise invalid(shown, f"lie deeper than {_MOST_PARENTS} folders")
                 if len(files) > 10 * MOST_FILES or len(folders) > 10 * MOST_FILES:
                     raise invalid(shown, f"has more than {10 * MOST_FILES} files or folders")
                 if entry.isdir():

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from posixpath import basename, dirname, join, normpath
 
 from ratchet_environments.folders.folder import Artifact, TaskFolder
@@ -113,8 +114,7 @@ def _artifact(artifacts: Iterable[Artifact], path: str) -> Artifact | None:
     for artifact in artifacts:
         below = path.removeprefix(f"{artifact.path}/")
         if path == artifact.path or below != path:
-            parts = below.split("/")
-            beginnings = ["/".join(parts[: end + 1]) for end in range(len(parts))]
+            beginnings = (*_parents(below), below) if artifact.exclude else ()
             if not any(fnmatchcase(one, pattern.strip("/")) for one in beginnings for pattern in artifact.exclude):
                 return artifact
     return None
@@ -131,11 +131,14 @@ def _stays(path: str, link: str, below: str) -> bool:
     return target.startswith(f"{below}/")
 
 
+@lru_cache(10_000)
+def _is_one(name: str, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
 def _acts_by_itself(path: str, repositories: Collection[str]) -> bool:
     *parents, name = path.split("/")
-    if any(fnmatchcase(part, pattern) for part in (*parents, name) for pattern in _METADATA):
-        return True
-    if name == ".git" or any(fnmatchcase(name, pattern) for pattern in _LOADED):
+    if name == ".git" or _is_one(name, _LOADED) or any(_is_one(part, _METADATA) for part in (*parents, name)):
         return True
     inners = [path[len(one) + 1 :].split("/") for one in _parents(path) if one in repositories]
     return any(
