@@ -130,6 +130,14 @@ async def test_arguments_that_are_no_object_are_an_answer(world: World, http, ar
         assert stream or response.json()["output"][0]["arguments"] == arguments
 
 
+async def test_arguments_that_were_cut_off_come_as_far_as_they_go(world: World, http) -> None:
+    """As Anthropic's clients read those of a stream."""
+    call = ToolCall("run", '{"a": 1, "b": ["x", "y', "c1")
+    answering(world, Completion(0, "", FinishReason.LENGTH, (1,), tool_calls=(call,)))
+    reply = (await http.post(MESSAGES, json=BODIES[MESSAGES])).json()
+    assert (reply["stop_reason"], reply["content"][0]["input"]) == ("max_tokens", {"a": 1, "b": ["x"]})
+
+
 async def test_characters_of_several_tokens_come_whole(world: World, http) -> None:
     """The engine holds back what is no character yet: its piece has tokens, and no text."""
     texts = ("", "🦊", "", "é\u2028\n\n", 'data: x"')
