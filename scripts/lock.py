@@ -92,7 +92,7 @@ def main() -> None:
         ROOT / "services/gateway/clients/requirements.in",
         ROOT / "libs/episodes/inspect/requirements.in",
     ):
-        compile_lock(source.with_suffix(".lock"), set(source.read_text().split()))
+        compile_lock(source.with_suffix(".lock"), set(source.read_text().splitlines()))
 
 
 if __name__ == "__main__":

@@ -40,6 +40,50 @@ async def test_no_answer_waits_for_a_delayed_acknowledgement():
     assert slow < ROUNDS / 2, "each answer waits 40 ms for the client's acknowledgement of its begin"
 
 
+async def echo(scope, receive, send):
+    body = b""
+    while (message := await receive())["type"] == "http.request":
+        body += message["body"]
+        if not message["more_body"]:
+            break
+    said = b"%s %s %s" % (scope["method"].encode(), scope["path"].encode(), body)
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(said))]})
+    await send({"type": "http.response.body", "body": said})
+
+
+OFFER = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAAAAIAAAAB\r\n"
+OFFERS = {
+    "length": b"POST /a HTTP/1.1\r\nHost: x\r\n" + OFFER + b"Content-Length: 6\r\n\r\n\r\n\r\nab",
+    "chunks": b"POST /a HTTP/1.1\r\nHost: x\r\n"
+    + OFFER
+    + b"Transfer-Encoding: chunked\r\n\r\n6\r\n\r\n\r\nab\r\n0\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("kind", OFFERS)
+@pytest.mark.parametrize("size", [1, 7, 100_000])
+async def test_an_offer_of_another_protocol_loses_no_body(kind, size):
+    """Each request of Java's client to http:// has one, of HTTP/2 (uvicorn's issue 2722)."""
+    port, stop = free_port(), asyncio.Event()
+    serving = asyncio.create_task(HttpServer(echo, "127.0.0.1", port, timedelta(seconds=1)).run(stop))
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    socket_offer = b"GET /b HTTP/1.1\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n"
+    data = OFFERS[kind] * 2 + socket_offer + b"GET /c HTTP/1.1\r\n\r\n"
+    for place in range(0, len(data), size):
+        writer.write(data[place : place + size])
+        await writer.drain()
+        await asyncio.sleep(0)
+    async with asyncio.timeout(10):
+        for said in (b"POST /a \r\n\r\nab",) * 2 + (b"GET /b ", b"GET /c "):
+            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200")
+            assert await reader.readexactly(len(said)) == said
+        writer.write(b"CONNECT x:1 HTTP/1.1\r\nHost: x:1\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n")
+        assert (await reader.read()).startswith(b"HTTP/1.1 400")
+    writer.close()
+    stop.set()
+    await serving
+
+
 async def test_work_ends_when_its_caller_has_gone():
     ended = asyncio.Event()
 

@@ -1,9 +1,10 @@
 """An episode's door, with the official clients unmodified."""
 
 import asyncio
+import json
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -15,10 +16,11 @@ import pytest
 
 from ratchet_kit.errors import Unavailable
 from ratchet_kit.work import Priority
-from ratchet_policies import FinishReason, Sampling
-from ratchet_problems import Message
-from ratchet_sessions import BranchReason, Session, record
+from ratchet_policies import Completion, Delta, FinishReason, Sampling
+from ratchet_problems import Message, ToolCall
+from ratchet_sessions import BranchReason, Origin, Session, record
 from ratchet_sessions.door import Door, Seat, opened
+from ratchet_testing.chats import FORMS
 from ratchet_testing.clock import ManualClock
 from ratchet_testing.memory_engine import POLICY, MemoryEngine, call
 
@@ -268,10 +270,15 @@ async def test_the_door_lets_nobody_in_without_its_key(episode: Episode) -> None
     stranger = openai.AsyncOpenAI(base_url=f"{episode.door.url}/v1", api_key="another", max_retries=0)
     with pytest.raises(openai.AuthenticationError):
         await stranger.chat.completions.create(model="m", messages=ASKED)
-    with pytest.raises(openai.NotFoundError):
+    with pytest.raises(openai.NotFoundError, match="has /v1/chat/completions, /v1/responses, /v1/messages, /v1/models"):
         await episode.client.embeddings.create(model="m", input="x")
+    with pytest.raises(openai.NotFoundError, match="no such endpoint") as missing:
+        await episode.client.post("/messages/count_tokens", cast_to=object, body={})
+    assert "count_tokens" not in missing.value.message.partition("no such endpoint")[2]
     with pytest.raises(openai.BadRequestError, match="messages"):
         await episode.client.chat.completions.create(model="m", messages=[])
+    with pytest.raises(openai.BadRequestError, match="model"):
+        await episode.client.post("/chat/completions", cast_to=object, content=b'{"model": "\\ud800", "messages": []}')
     assert not episode.session.calls
 
 
@@ -306,6 +313,89 @@ async def test_responses_go_on_too(episode: Episode, stream: bool) -> None:
         ]
     assert episode.session.calls[1].origin.parent == 0
     episode.check()
+
+
+def called(place: int, arguments: str = "{}", name: str = "run") -> tuple[ToolCall, ...]:
+    return (ToolCall(name, arguments, f"call{place}" if name else "", place),)
+
+
+class Scripted(MemoryEngine):
+    """Its first answer comes in these pieces."""
+
+    pieces: Sequence[Completion] = ()
+
+    async def stream(self, *given: Any, **named: Any) -> AsyncIterator[Delta]:
+        pieces, self.pieces = self.pieces, ()
+        if not pieces:
+            async for delta in super().stream(*given, **named):
+                yield delta
+            return
+        prompt_ids, ids = self.render(given[2]), self.tokenizer.encode(FORMS[self.form].stops[0])
+        for piece in pieces[:-1]:
+            yield Delta(piece, POLICY, 0, None, prompt_ids)
+        last = replace(pieces[-1], token_ids=tuple(ids), log_probs=(-1.0,) * len(ids), finish_reason=FinishReason.STOP)
+        yield Delta(last, POLICY, 0, None, prompt_ids)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("path", ["/v1/messages", "/v1/responses"])
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        (Completion(0, "A"), Completion(0, "", tool_calls=called(0)), Completion(0, "B")),
+        (Completion(0, "A"), Completion(0, "", reasoning="Hm."), Completion(0, "B")),
+        (
+            Completion(0, "", tool_calls=(*called(0, ""), *called(1, ""))),
+            Completion(0, "", tool_calls=called(1, "{}", "")),
+            Completion(0, "", tool_calls=called(0, '{"a": 1}', "")),
+        ),
+        (Completion(0, "", tool_calls=(ToolCall("run", "{}"),)),),
+        (Completion(0, "", reasoning="Hm."), Completion(0, "")),
+        (Completion(0, ""),),
+    ],
+)
+async def test_an_answer_in_parts_is_gone_on_from_as_the_program_got_it(
+    path: str, pieces: Sequence[Completion], stream: bool
+) -> None:
+    """Texts before and after a call or thoughts are parts of their own; calls stand in the order of their arguments."""
+    session, engine, is_chat = Session(), Scripted(), path == "/v1/messages"
+    engine.pieces = pieces
+    chat: list[Any] = [{"role": "user", "content": "Go."}]
+    tools = [{"type": "custom", "name": "run", "input_schema": {}} if is_chat else {"type": "function", "name": "run"}]
+    body: dict[str, Any] = {"model": "m", "tools": tools} | ({"max_tokens": 9} if is_chat else {})
+    async with opened(Door(session, {"": Seat(engine, "p")})) as door:
+        async with httpx.AsyncClient(base_url=door.url, headers={"x-api-key": door.key}) as client:
+            said = {"messages" if is_chat else "input": chat}
+            reply = await client.post(path, json=body | said | {"stream": stream})
+            if not stream:
+                parts = reply.json()["content" if is_chat else "output"]
+            else:
+                lines = [line.removeprefix("data: ") for line in reply.text.split("\n") if line.startswith("data: ")]
+                parts = as_client(list(map(json.loads, lines)))
+            chat += [{"role": "assistant", "content": parts}] if is_chat else parts
+            chat.append({"role": "user", "content": "more"})
+            (await client.post(path, json=body | said)).raise_for_status()
+    assert session.calls[1].origin == Origin(0, session.calls[1].origin.begun)
+    assert session.calls[1].prompt_ids[: len(session.calls[0].ids)] == session.calls[0].ids
+
+
+def as_client(events: Sequence[Any]) -> list[Any]:
+    """The parts of a stream, as Anthropic's and OpenAI's clients put them together."""
+    if events[-1]["type"] == "response.completed":
+        done = [event["item"] for event in events if event["type"] == "response.output_item.done"]
+        assert done == events[-1]["response"]["output"]
+        return done
+    made: list[Any] = []
+    for event in events:
+        if event["type"] == "content_block_start":
+            made.append(event["content_block"])
+        elif event["type"] == "content_block_delta":
+            block, delta = made[event["index"]], event["delta"]
+            if block["type"] == "tool_use":
+                block["input"] = json.loads(delta["partial_json"])
+            else:
+                block[block["type"]] += delta[block["type"]]
+    return made
 
 
 async def test_messages_go_on_too(episode: Episode) -> None:

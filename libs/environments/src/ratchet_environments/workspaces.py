@@ -33,7 +33,7 @@ _PATIENCE = timedelta(minutes=2)
 _UNPACKING = timedelta(minutes=30)
 """And one with an image, which a node unpacks when it is first used."""
 _LONGEST = timedelta(hours=25)
-"""Bounds a call: no workspace lives longer than a day."""
+"""Longest a call may take: no workspace lives longer than a day."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TextIO
+from typing import Any
 
 from http_tool_server import HttpToolServer  # type: ignore[import-not-found]  # it lies beside this file there
 from tool_server import Refused, ToolServer  # type: ignore[import-not-found]
@@ -43,7 +43,7 @@ def run_python(code: str) -> str:
 
 
 def read(path: str, line: int = 1) -> str:
-    with _opened(path, errors="replace") as file:
+    with open(_named(path), errors="replace") as file:
         text = file.read(LETTERS + 1)
     if len(text) > LETTERS:
         return f"error: {path} has more than {LETTERS} letters: look at parts of it with bash"
@@ -54,7 +54,7 @@ def read(path: str, line: int = 1) -> str:
 
 
 def write(path: str, content: str) -> str:
-    folder = os.path.dirname(path)
+    folder = os.path.dirname(_named(path))
     if folder:
         os.makedirs(folder, exist_ok=True)
     with open(path, "w") as file:
@@ -63,7 +63,7 @@ def write(path: str, content: str) -> str:
 
 
 def patch(path: str, old: str, new: str) -> str:
-    with _opened(path) as file:
+    with open(_named(path)) as file:
         text = file.read()
     if text.count(old) != 1:
         return f"error: old stands {text.count(old)} times in {path}; it must stand there once"
@@ -74,23 +74,23 @@ def patch(path: str, old: str, new: str) -> str:
 
 def search(pattern: str, path: str = ".") -> str:
     found, wanted = [], re.compile(pattern)
-    below = [os.path.join(folder, name) for folder, _, names in sorted(os.walk(path)) for name in sorted(names)]
+    walked = sorted(os.walk(_named(path)))
+    below = [os.path.join(folder, name) for folder, _, names in walked for name in sorted(names)]
     for file in below or [path]:
         if os.path.isfile(file) and os.path.getsize(file) <= 1 << 20:
-            with _opened(file, errors="replace") as opened:
+            with open(file, errors="replace") as opened:
                 lines = enumerate(opened.read().splitlines(), 1)
             found += [f"{file}:{number}: {line}" for number, line in lines if wanted.search(line)]
     return "\n".join(found) or "nothing found"
 
 
-def _opened(path: str, errors: str = "strict") -> TextIO:
-    if not isinstance(path, str):  # the model wrote it: a number is a descriptor, such as this program's own output
-        raise TypeError(f"a path is a text, not {path!r}")
-    return open(path, errors=errors)
-
-
 def submit() -> str:
     return "submitted"
+
+
+def _named(path: str) -> str:
+    """Raises TypeError for a number, which would be an open file of this program's."""
+    return os.fspath(path)
 
 
 def _tool(do: Callable[..., str], description: str, **parameters: str) -> tuple[Callable[..., str], dict[str, Any]]:
@@ -150,9 +150,11 @@ def used(name: str, arguments: str) -> str:
         return f"error: there is no tool {name}: there are {', '.join(TOOLS)}"
     try:
         result = TOOLS[name][0](**json.loads(arguments or "{}"))[-SHOWN:] or "(no output)"
-    except (OSError, ValueError, TypeError, AttributeError, RecursionError, MemoryError, re.error, Refused) as error:
+    except (
+        OSError, ValueError, TypeError, AttributeError, OverflowError, RecursionError, MemoryError, re.error, Refused,
+    ) as error:  # fmt: skip
         result = f"error: {error or type(error).__name__}"
-    return result.encode("utf-8", "replace").decode()  # a file may have a name that no text can hold
+    return result.encode("utf-8", "replace").decode()  # names of files may be no UTF-8
 
 
 def main(turns: int) -> None:

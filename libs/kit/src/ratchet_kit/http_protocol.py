@@ -2,12 +2,14 @@
 long who neither sends nor takes anything keeps a connection.
 
 uvicorn has none of these with httptools: a head without end is kept in memory, and a request that never comes whole, or
-an answer that nobody reads, keeps its connection.
+an answer that nobody reads, keeps its connection. And it loses the body of a request that offers another protocol, as
+each of Java's client offers HTTP/2.
 """
 
 from asyncio import BaseTransport, TimerHandle
 from typing import Any
 
+import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 MAX_HEAD_BYTES = 64 << 10
@@ -25,9 +27,30 @@ then get an answer that came before their body was read, such as 401."""
 _TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
+_UPGRADE = b"upgrade"
+
+
+class _Parser(httptools.HttpRequestParser):
+    """Ends a request at its head where that offers another protocol. Nobody takes an offer here: the request is read
+    again without one, as HTTP/1.1 (RFC 9110, section 7.8)."""
+
+    def __init__(self, protocol: "BoundedProtocol") -> None:
+        super().__init__(protocol)
+        self._protocol = protocol
+
+    def feed_data(self, data: Any) -> None:
+        try:
+            super().feed_data(data)
+        except httptools.HttpParserUpgrade as error:
+            if not self.should_upgrade() or not self._protocol.has_offer:  # CONNECT
+                raise
+            self._protocol.read_again(self, data[error.args[0] :])
+
+
 class BoundedProtocol(HttpToolsProtocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.parser = _Parser(self)
         self._beside_body = 0
         self._in_message = False
         self._in_head = False
@@ -60,6 +83,22 @@ class BoundedProtocol(HttpToolsProtocol):
             self.transport.close()
         elif self._in_head and self._timer is None:
             self._close_in(HEAD_SECONDS)
+
+    @property
+    def has_offer(self) -> bool:
+        return any(name == _UPGRADE for name, _ in self.headers)
+
+    def _should_upgrade(self) -> bool:
+        """Read with an offer, a request is not passed on."""
+        return self.has_offer
+
+    def read_again(self, parser: _Parser, rest: bytes) -> None:
+        """`rest`: the bytes that came after the head."""
+        line = b" ".join((parser.get_method(), self.url, b"HTTP/" + parser.get_http_version().encode()))
+        fields = [name + b": " + value for name, value in self.headers if name != _UPGRADE]
+        self.parser = _Parser(self)
+        self.parser.feed_data(b"\r\n".join((line, *fields, b"", b"")))
+        self.parser.feed_data(rest)
 
     def on_message_begin(self) -> None:
         self._in_message = self._in_head = True

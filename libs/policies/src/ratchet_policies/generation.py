@@ -31,7 +31,12 @@ class Tools:
     called: str = ""
     """The one that is called, by its name; empty: any."""
     single: bool = False
-    """At most one call."""
+    """At most one call: later ones are left out."""
+
+    @property
+    def hold(self) -> bool:
+        """True where the model is held to a call, or to the form of one; else it alone chooses the tokens."""
+        return self.required or bool(self.called) or any(tool.strict for tool in self.offered)
 
 
 @dataclass(frozen=True, slots=True)

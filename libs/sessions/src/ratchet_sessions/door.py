@@ -40,12 +40,12 @@ from ratchet_policies import (
     joined,
     require_whole,
 )
-from ratchet_problems import Message
+from ratchet_problems import Message, ToolCall
 from ratchet_sessions.doors import anthropic_answers, bodies, errors, openai_answers, responses_answers, sse, tool_calls
 from ratchet_sessions.doors.access import key_of, limited
 from ratchet_sessions.doors.answers import Answer, Piece, Writer, seconds
 from ratchet_sessions.doors.anthropic_requests import MessagesRequest
-from ratchet_sessions.doors.blocks import blocks_of
+from ratchet_sessions.doors.blocks import Blocks
 from ratchet_sessions.doors.conversations import text_of
 from ratchet_sessions.doors.openai_requests import ChatRequest
 from ratchet_sessions.doors.openai_writer import Writer as ChatWriter
@@ -155,7 +155,8 @@ class Door:
                 return await self._tools(request, scope["path"].removeprefix(f"{_TOOLS}/"))
             endpoint = self._endpoints.get((scope["method"], scope["path"]))
             if endpoint is None:
-                raise HTTPException(404)
+                known, wanted = ", ".join(path for _, path in self._endpoints), f"{scope['method']} {scope['path']}"
+                raise errors.UnknownUrl(f"{wanted}: there is no such endpoint. An episode's door has {known}")
             return await endpoint(request)
 
         response = await errors.answered(request, answer)
@@ -211,12 +212,17 @@ class Door:
         prompt: ChatPrompt,
         sampling: Sampling,
         writer: Writer,
-        sent_back: Callable[[Completion], Message],
+        sent_back: Callable[[Sequence[Completion]], Message],
         *,
         stream: bool,
     ) -> Response:
+        """`sent_back`: the answer as the program sends it back, of the pieces that it gets: of a stream many."""
         question = Question(role, prompt.messages, prompt.tools, sampling.json_schema or "")
-        pieces = self._pieces(question, sampling, sent_back)
+
+        def given(pieces: Sequence[Completion]) -> Message:
+            return sent_back(pieces if stream else [joined(pieces)])
+
+        pieces = self._pieces(question, sampling, given)
         if not stream:
             whole = await while_connected(http.receive, _whole(pieces))
             return Response(writer.whole([whole]).model_dump_json(by_alias=True), media_type="application/json")
@@ -224,7 +230,7 @@ class Door:
         return sse.EventStream(writer.events(await anext(started), started))
 
     async def _pieces(
-        self, question: Question, sampling: Sampling, sent_back: Callable[[Completion], Message]
+        self, question: Question, sampling: Sampling, given: Callable[[Sequence[Completion]], Message]
     ) -> AsyncGenerator[Piece]:
         """The answer is recorded before the program has all of it: its next call may come at once."""
         seat = self._seats.get(question.role) or self._seats.get("")
@@ -246,13 +252,11 @@ class Door:
                     made[delta.completion.index].append(delta.completion)
                     prompt_ids = prompt_ids or delta.prompt_ids
                     if sum(one[-1].finish_reason is not FinishReason.UNFINISHED for one in made.values()) == wanted.n:
-                        answers = [joined(made[index]) for index in sorted(made)]
-                        require_whole(answers)
-                        for one in answers:
-                            end = self._clock.now()
-                            self._session.record(
-                                question, origin, sent_back(one), one, prompt_ids, delta.policy_id, begin, end
-                            )
+                        answers = {index: joined(made[index]) for index in sorted(made)}
+                        require_whole(answers.values())
+                        for index, one in answers.items():
+                            end, answer = self._clock.now(), given(made[index])
+                            self._session.record(question, origin, answer, one, prompt_ids, delta.policy_id, begin, end)
                         recorded = True
                     yield Piece(0, AnswerDelta(id, question.role, delta))
         except BaseException as error:
@@ -348,15 +352,19 @@ def _drawn(seat: Sampling, program: Sampling, seed: int | None) -> Sampling:
     )
 
 
-def _as_chat(completion: Completion) -> Message:
+def _as_chat(pieces: Sequence[Completion]) -> Message:
     """The answer as a program sends it back in OpenAI's chats."""
-    return Message("assistant", completion.text, completion.tool_calls)
+    whole = joined(pieces)
+    return Message("assistant", whole.text, whole.tool_calls)
 
 
-def _as_blocks(completion: Completion) -> Message:
+def _as_blocks(pieces: Sequence[Completion]) -> Message:
     """As in Anthropic's API and OpenAI's Responses: a row of texts and calls, of which thoughts are left out."""
-    made = blocks_of(completion).made
-    ids = {block.call_id for block in made if block.is_call}
-    calls = tuple(call for call in completion.tool_calls if call.id in ids)
-    texts = (block.text for block in made if not (block.is_call or block.is_reasoning))
-    return Message("assistant", text_of(texts), calls)
+    blocks = Blocks()
+    for piece in pieces:
+        for _ in blocks.add(piece):
+            pass
+    texts = (block.text for block in blocks.made if not (block.is_call or block.is_reasoning))
+    calls = [block for block in blocks.made if block.is_call]
+    made = (ToolCall(block.name, block.text, block.call_id, place) for place, block in enumerate(calls))
+    return Message("assistant", text_of(texts), tuple(made))

@@ -8,6 +8,8 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from pydantic_core import from_json
+
 from ratchet_policies import Tool
 from ratchet_problems import Message, ToolCall
 
@@ -58,9 +60,20 @@ def _key(message: Message) -> _Key:
 
 
 def _call(call: ToolCall) -> tuple[str, str, str]:
-    """Programs read the arguments and write them again: the spaces between them, and their order, say nothing."""
+    """Programs read the arguments and write them again: the spaces between them, and their order, say nothing; nor does
+    the way a number is written, of which JavaScript knows one kind. What is cut off ends there, as for Anthropic's
+    clients; what is no object is an empty one, as for templates."""
     try:
-        arguments = json.dumps(json.loads(call.arguments), sort_keys=True)
+        read = _read(call.arguments)
+        arguments = json.dumps(read if isinstance(read, dict) else {}, sort_keys=True)
     except (ValueError, RecursionError):
-        arguments = call.arguments
+        arguments = "{}"
     return call.id, call.name, arguments
+
+
+def _read(arguments: str) -> object:
+    """Raises ValueError, RecursionError."""
+    try:
+        return json.loads(arguments, parse_int=float)
+    except ValueError:
+        return json.loads(json.dumps(from_json(arguments, allow_partial=True)), parse_int=float)

@@ -70,8 +70,7 @@ class Question:
     @property
     def is_open(self) -> bool:
         """The model alone chooses the tokens: no form and no call is forced on it."""
-        forced = self.tools and (self.tools.required or self.tools.called or any(map(_strict, self.tools.offered)))
-        return not (self.json_schema or forced)
+        return not (self.json_schema or (self.tools and self.tools.hold))
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,10 +271,6 @@ class Session:
 
 def _again(failed: Failed, call: Call) -> bool:
     return call.start_time >= failed.end_time and call.question == failed.question
-
-
-def _strict(tool: Tool) -> bool:
-    return bool(tool.strict)
 
 
 def _offered(question: Question) -> tuple[Tool, ...]:

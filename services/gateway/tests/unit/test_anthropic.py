@@ -54,6 +54,22 @@ async def test_a_conversation_as_the_model_reads_it(world: World, http) -> None:
     assert prompt.tools == Tools((Tool("look", "It.", '{"type": "object"}', True),), single=True)
 
 
+@pytest.mark.parametrize("system", [None, "", [], [{"type": "text", "text": ""}]])
+async def test_a_system_without_a_text_is_none(world: World, http, system) -> None:
+    assert (await messages(http, system=system)).status_code == 200
+    assert [one.role for one in world.engine.prompts[-1].messages] == ["user"]
+
+
+async def test_the_system_may_say_more_amid_a_conversation(world: World, http) -> None:
+    """https://platform.claude.com/docs/en/build-with-claude/mid-conversation-system-messages"""
+    more = {"role": "system", "content": [{"type": "text", "text": "Be kind."}]}
+    said = [*HI, more, {"role": "assistant", "content": "hi"}, *HI]
+    assert (await messages(http, messages=said, system="Be brief.")).status_code == 200
+    read = [(one.role, one.content) for one in world.engine.prompts[-1].messages]
+    assert read[:3] == [("system", "Be brief."), ("user", HI[0]["content"]), ("system", "Be kind.")]
+    assert [role for role, _ in read[3:]] == ["assistant", "user"]
+
+
 async def test_sampling_reaches_the_engine(world: World, http) -> None:
     wanted = {"format": {"type": "json_schema", "schema": {"type": "object"}}, "effort": "high"}
     body = {"temperature": 0.5, "top_p": 0.9, "top_k": 5, "stop_sequences": ["x"], "output_config": wanted}

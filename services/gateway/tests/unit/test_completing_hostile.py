@@ -49,6 +49,15 @@ async def test_so_are_messages_that_are_none(http, path: str, item: Any) -> None
 
 
 @pytest.mark.parametrize("path", BODIES)
+async def test_half_of_a_surrogate_pair_is_the_callers_fault_wherever_it_is(http, path: str) -> None:
+    half, said = "\ud800", [{"role": "user", "content": [{"type": "\ud800"}]}]
+    schema = {"format": {"type": "json_schema", "name": half, "schema": {}}}
+    for more in ({half: 1}, {"input" if path == RESPONSES else "messages": said}, {"model": half}, {"text": schema}):
+        reply = await send(http, path, json.dumps(BODIES[path] | more))
+        assert (reply.status_code, bool(reply.json()["error"]["message"])) == (400, True), (more, reply.text)
+
+
+@pytest.mark.parametrize("path", BODIES)
 async def test_two_systems_and_empty_messages_reach_the_model(world: World, http, path: str) -> None:
     field = "input" if path == RESPONSES else "messages"
     said = [{"role": role, "content": text} for role, text in (("user", ""), ("assistant", ""), ("user", "say hi"))]
@@ -71,6 +80,21 @@ async def test_values_in_values_without_end_are_refused(http, path: str, depth: 
     body += "}" if path == COUNT else f', "stream": {stream}}}'
     reply = await send(http, path, body)
     assert reply.status_code == 400, reply.text
+
+
+@pytest.mark.parametrize("path", [CHAT, RESPONSES, MESSAGES])
+@pytest.mark.parametrize("stream", ["false", "true"])
+async def test_a_number_beyond_all_is_none_in_a_schema(http, path: str, stream: str) -> None:
+    """It came back in a stream as Infinity, which is no JSON."""
+    schema = '{"a": 1e999}'
+    tool = {
+        CHAT: f'{{"type": "function", "function": {{"name": "x", "parameters": {schema}}}}}',
+        RESPONSES: f'{{"type": "function", "name": "x", "parameters": {schema}}}',
+        MESSAGES: f'{{"name": "x", "input_schema": {schema}}}',
+    }
+    reply = await send(http, path, json.dumps(BODIES[path])[:-1] + f', "tools": [{tool[path]}], "stream": {stream}}}')
+    assert reply.status_code == 400, reply.text
+    assert "tools.0" in reply.json()["error"]["message"]
 
 
 def answering(world: World, *pieces: Completion) -> None:
@@ -104,6 +128,14 @@ async def test_arguments_that_are_no_object_are_an_answer(world: World, http, ar
         response = await http.post(RESPONSES, json=BODIES[RESPONSES] | {"stream": stream})
         assert response.status_code == 200
         assert stream or response.json()["output"][0]["arguments"] == arguments
+
+
+async def test_arguments_that_were_cut_off_come_as_far_as_they_go(world: World, http) -> None:
+    """As Anthropic's clients read those of a stream."""
+    call = ToolCall("run", '{"a": 1, "b": ["x", "y', "c1")
+    answering(world, Completion(0, "", FinishReason.LENGTH, (1,), tool_calls=(call,)))
+    reply = (await http.post(MESSAGES, json=BODIES[MESSAGES])).json()
+    assert (reply["stop_reason"], reply["content"][0]["input"]) == ("max_tokens", {"a": 1, "b": ["x"]})
 
 
 async def test_characters_of_several_tokens_come_whole(world: World, http) -> None:

@@ -40,6 +40,13 @@ async def test_chat(http) -> None:
     assert body["choices"][0]["finish_reason"] == "stop"
 
 
+async def test_a_part_of_a_character_has_no_bytes(http) -> None:
+    """Those of the sign that stands for it are not its own."""
+    said = [{"role": "user", "content": "é \ufffd"}]
+    (choice,) = (await chat(http, messages=said, logprobs=True)).json()["choices"]
+    assert [one["bytes"] for one in choice["logprobs"]["content"]] == [[195, 169], None]
+
+
 async def test_completions(http) -> None:
     response = await http.post("/v1/completions", json={"model": "starter@2", "prompt": ["say hi"], "logprobs": 0})
     body = response.json()

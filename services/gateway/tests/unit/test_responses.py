@@ -46,6 +46,15 @@ async def test_a_conversation_as_the_model_reads_it(world: World, http) -> None:
     assert prompt.tools == Tools((Tool("look", "It.", '{"type": "object"}', True),), single=True)
 
 
+async def test_thoughts_alone_are_an_empty_answer_where_something_goes_on_from_them(world: World, http) -> None:
+    thoughts, asked = {"type": "reasoning", "id": "rs_1", "summary": []}, {"role": "user", "content": "say hi"}
+    for items, roles in (([asked, thoughts, asked], ["user", "assistant", "user"]), ([asked, thoughts], ["user"])):
+        assert (await respond(http, input=items)).status_code == 200
+        prompt = world.engine.prompts[-1]
+        assert [one.role for one in prompt.messages] == roles
+        assert all(one.content == "say hi" for one in prompt.messages if one.role == "user")
+
+
 async def test_sampling_reaches_the_engine_and_comes_back(world: World, http) -> None:
     form = {"format": {"type": "json_object"}, "verbosity": "low"}
     hints = {"reasoning": {"effort": "high"}, "truncation": "auto", "include": ["reasoning.encrypted_content"]}

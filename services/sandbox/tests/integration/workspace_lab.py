@@ -112,17 +112,25 @@ class Lab:
 
 
 def _is_nursery(process: psutil.Process) -> bool:
-    return process.ppid() == os.getpid()
+    """Or ended."""
+    try:
+        return process.ppid() == os.getpid()
+    except psutil.NoSuchProcess:
+        return True
 
 
 def programs() -> list[psutil.Process]:
     """Those of all workspaces: below pid 1 of each, which is below its keeper, below the nursery."""
-    found = []
-    for nursery in children():
-        for keeper in nursery.children():
-            for init in keeper.children():
-                found += init.children(recursive=True)
-    return found
+    inits = [init for nursery in children() for keeper in _below(nursery) for init in _below(keeper)]
+    return [program for init in inits for program in _below(init, recursive=True)]
+
+
+def _below(process: psutil.Process, recursive: bool = False) -> list[psutil.Process]:
+    """None where it has ended meanwhile."""
+    try:
+        return process.children(recursive)
+    except psutil.NoSuchProcess:
+        return []
 
 
 async def chunks(*data: bytes) -> AsyncIterator[bytes]:

@@ -105,7 +105,7 @@ async def run_with(judge: Workspace, argv: list[str], subject: Subject, **option
         answers.put_nowait(_framed(await subject.answer(request)))
 
     requests = _Requests()
-    words, end, running = bytearray(), None, None
+    words, end, answering = bytearray(), None, None
     try:
         async with asyncio.TaskGroup() as tasks:
             stream = judge.stream(argv, given(), output_bytes=_ALL_BYTES, **options)
@@ -118,12 +118,12 @@ async def run_with(judge: Workspace, argv: list[str], subject: Subject, **option
                         answers.put_nowait(b"")
                     for request in requests.take(reply.stdout):
                         if request.get("do") != "cancel":
-                            running = tasks.create_task(answer(request))
-                        elif running and not running.done():  # else the answer is on its way, and is dropped there
-                            running.cancel()
+                            answering = tasks.create_task(answer(request))
+                        elif answering and not answering.done():  # else the answer is on its way, and is dropped there
+                            answering.cancel()
                             answers.put_nowait(_framed(_said(124, "nobody waits for it")))
-            if running:
-                running.cancel()
+            if answering:
+                answering.cancel()
     except BaseExceptionGroup as error:
         raise error.exceptions[0] from None
     if end is None:

@@ -15,7 +15,7 @@ MOST_FILES = 2_000
 MOST_BYTES = 64 << 20
 _DEEPEST, _LONGEST = 32, 200
 _MOST_PARENTS = 100
-"""Folders that a file in a stranger's tar lies in: each step with its path takes the longer the more there are."""
+"""Parents of a file in a stranger's tar: the more there are, the longer all takes that is done with its path."""
 
 
 @dataclass(frozen=True, slots=True)

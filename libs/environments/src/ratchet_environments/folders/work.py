@@ -51,7 +51,7 @@ def mark_of(path: str) -> str:
 
 
 def together(works: Iterable[Work]) -> Work:
-    """Joins what is handed over in several parts. Raises InvalidArgument beyond the bounds of one part."""
+    """All that is handed over in several parts. Raises InvalidArgument beyond the bounds of one part."""
     files: dict[str, File] = {}
     folders: list[str] = []
     for work in works:

@@ -1,12 +1,11 @@
 """Answers of Anthropic's Messages API (https://docs.anthropic.com/en/api/messages-streaming): whole, and as events."""
 
-import json
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field
-from pydantic_core import to_json
+from pydantic_core import from_json
 
 from ratchet_kit.errors import RatchetError
 from ratchet_policies import FinishReason
@@ -146,10 +145,10 @@ def _content(block: Block) -> Text | Thinking | ToolUse:
 
 
 def _arguments(text: str) -> dict[str, Any]:
-    """Empty for what is no object, as of a call that max_tokens cut off, and for one that cannot be written."""
+    """As far as they were written, where max_tokens cut them off: so Anthropic's clients read those of a stream. Empty
+    for what is no object, and for one that cannot be written: a model may nest without end, or halve a character."""
     try:
-        value = json.loads(text)
-        to_json(value)  # a model may nest without end, or write half of a surrogate pair
-    except (ValueError, RecursionError):
+        value = from_json(text, allow_partial=True)
+    except ValueError:
         return {}
     return value if isinstance(value, dict) else {}

@@ -75,7 +75,7 @@ Block: TypeAlias = Annotated[
 
 
 class ConversationMessage(_Lenient):
-    role: Literal["user", "assistant"]
+    role: Literal["user", "assistant", "system"]
     content: Annotated[
         Annotated[Text, Tag(A_TEXT)] | Annotated[list[Block], Field(max_length=MAX_PARTS, fail_fast=True), Tag(A_LIST)],
         TEXT_OR_LIST,
@@ -144,7 +144,7 @@ class CountRequest(BaseModel):
 
     model_config = ConfigDict(extra="allow")
 
-    model: str
+    model: Text
     messages: list[ConversationMessage] = Field(min_length=1, max_length=MAX_MESSAGES, fail_fast=True)
     system: Texts | None = None
     tools: Annotated[list[Annotated[CustomTool, OWN_TOOLS]], Field(max_length=MAX_TOOLS, fail_fast=True)] | None = None
@@ -156,7 +156,10 @@ class CountRequest(BaseModel):
         refuse_unsupported(self.model_extra, IGNORED, NEUTRAL)
 
     def prompt(self) -> ChatPrompt:
-        system = [] if self.system is None else [Message("system", _text(self.system))]
+        if self.messages[0].role == "system":
+            raise invalid("messages.0.role", "must be user or assistant: the first of the system is `system`")
+        said = _text(self.system or "")
+        system = [Message("system", said)] if said else []  # an empty one would replace the template's own
         chat = joined([*system, *(one for message in self.messages for one in message.to_chat())])
         if chat[-1].role == "assistant":
             raise invalid("messages", "must end with the user: the begin of an answer cannot be given")

@@ -35,7 +35,8 @@ class Usage(BaseModel):
 class TopLogprob(BaseModel):
     token: str
     logprob: float
-    bytes: list[int]
+    bytes: list[int] | None
+    """None of a part of a character, whose own bytes are not known."""
 
 
 class TokenLogprob(TopLogprob):
@@ -260,7 +261,8 @@ def _chat_logprobs(choice: Completion) -> ChatLogprobs | None:
 
 
 def _token(one: TokenCandidate) -> dict[str, Any]:
-    return {"token": one.text, "logprob": max(one.log_prob, LEAST_LOGPROB), "bytes": list(one.text.encode())}
+    own = None if "\ufffd" in one.text else list(one.text.encode())
+    return {"token": one.text, "logprob": max(one.log_prob, LEAST_LOGPROB), "bytes": own}
 
 
 def _text_logprobs(choice: Completion, offset: int) -> TextLogprobs | None:

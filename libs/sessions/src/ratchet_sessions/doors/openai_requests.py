@@ -13,7 +13,7 @@ from ratchet_policies import ChatPrompt, Prompt, Sampling, TextPrompt, TokenProm
 from ratchet_sessions.doors.numbers import Number, Whole, WholeKey
 from ratchet_sessions.doors.openai_tools import Call, OfferedTools, ToolChoice, to_tools
 from ratchet_sessions.doors.parameters import refuse_unsupported
-from ratchet_sessions.doors.texts import A_LIST, A_TEXT, TEXT_OR_LIST, Text, text_only
+from ratchet_sessions.doors.texts import A_LIST, A_TEXT, TEXT_OR_LIST, Schema, Text, text_only
 
 IGNORED = frozenset(
     (
@@ -79,7 +79,7 @@ class StreamOptions(BaseModel):
 class _Request(BaseModel):
     model_config = ConfigDict(extra="allow")
 
-    model: str
+    model: Text
     temperature: Number | None = Field(default=None, ge=0, le=2)
     top_p: Number | None = Field(default=None, gt=0, le=1)
     top_k: Whole | None = Field(default=None, ge=0, le=MAX_INT32, description="Not OpenAI's; 0 is off.")
@@ -196,7 +196,7 @@ class NamedSchema(BaseModel):
 
     name: str
     description: str | None = None
-    schema_: dict[str, Any] = Field(default_factory=dict, alias="schema")
+    schema_: Schema = Field(default_factory=dict, alias="schema")
     strict: StrictBool | None = Field(default=None, description="The schema is always followed.")
 
 

@@ -117,6 +117,7 @@ class Writer:
         self._id, self._version = reply.id, str(reply.version)
         self._blocks = blocks_of(reply.generation.completions[0])
         self._prompt_tokens, self._completion_tokens = reply.generation.prompt_tokens, reply.completion_tokens
+        self._of_nothing()
         return self._ended()
 
     async def events(self, first: Piece, rest: AsyncGenerator[Piece]) -> AsyncGenerator[str]:
@@ -134,6 +135,8 @@ class Writer:
                 said = openai_error_body(error, RESPONSES_PARAMS)["error"]
                 yield self._event("error", code=said["code"], message=said["message"], param=said["param"], error=said)
                 return
+        if text := self._of_nothing():
+            yield text
         ended = self._ended()
         yield self._event(f"response.{ended.status}", response=ended.model_dump(by_alias=True))
 
@@ -193,6 +196,14 @@ class Writer:
         self._prompt_tokens += piece.delta.prompt_tokens
         self._completion_tokens += len(piece.delta.completion.token_ids)
         return "".join(text for change in self._blocks.add(piece.delta.completion) for text in self._change(change))
+
+    def _of_nothing(self) -> str:
+        """An answer without anything is an empty message: a program sends back what it got, and has to get one."""
+        if self._blocks.made:
+            return ""
+        block = Block(0)
+        self._blocks.made.append(block)
+        return "".join(text for change in (Opened(block), Closed(block)) for text in self._change(change))
 
     def _change(self, change: Change) -> Iterator[str]:
         block = change.block

@@ -95,7 +95,10 @@ class FunctionCallOutput(_Lenient):
 
 
 class Reasoning(_Lenient):
-    """Left out: models read no earlier thoughts."""
+    """Its text is left out: models read no earlier thoughts. An answer that was thoughts alone is an empty one."""
+
+    def to_chat(self) -> Message:
+        return Message("assistant", "")
 
 
 def _kind(item: Any) -> str | None:
@@ -134,7 +137,7 @@ class NamedFunction(_Lenient):
 
 class SchemaFormat(_Lenient):
     type: Literal["json_schema"]
-    name: str = ""
+    name: Text = ""
     schema_: Schema = Field(alias="schema")
 
     @property
@@ -154,7 +157,7 @@ OWN_TOOLS = of_kind("function", "must be a function of your own: OpenAI's tools 
 class ResponsesRequest(BaseModel):
     model_config = ConfigDict(extra="allow")
 
-    model: str
+    model: Text
     input: Annotated[
         Annotated[Text, Tag(A_TEXT)]
         | Annotated[list[Item], Field(min_length=1, max_length=MAX_MESSAGES, fail_fast=True), Tag(A_LIST)],
@@ -203,7 +206,10 @@ class ResponsesRequest(BaseModel):
     def _items(self) -> Sequence[Message]:
         if isinstance(self.input, str):
             return [Message("user", self.input)]
-        return [item.to_chat() for item in self.input if not isinstance(item, Reasoning)]
+        items = list(self.input)
+        while items and isinstance(items[-1], Reasoning):  # nothing goes on from it
+            items.pop()
+        return [item.to_chat() for item in items]
 
 
 def _text(content: str | list[TextPart]) -> str:

@@ -7,11 +7,11 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Discriminator
 from pydantic_core import PydanticCustomError, PydanticSerializationError, to_json
 
-from ratchet_kit.text import check_encodable
+from ratchet_kit.text import check_encodable, clip
 
 
 def _of_texts(schema: dict[str, Any]) -> dict[str, Any]:
-    check_encodable(json.dumps(schema, ensure_ascii=False))
+    check_encodable(json.dumps(schema, ensure_ascii=False, allow_nan=False))  # 1e999 is read as infinity
     try:
         to_json(schema)  # an answer may bring it back
     except PydanticSerializationError as error:
@@ -29,7 +29,8 @@ def text_only(*kinds: str) -> BeforeValidator:
     def check(part: Any) -> Any:
         kind = part.get("type") if isinstance(part, dict) else None
         if isinstance(kind, str) and kind not in kinds:
-            raise PydanticCustomError("text_only", "the models here take text only, no {kind}", {"kind": kind})
+            named = {"kind": clip(kind, MOST_BYTES)}  # which a client sent, and may be anything
+            raise PydanticCustomError("text_only", "the models here take text only, no {kind}", named)
         return part
 
     return BeforeValidator(check)
@@ -51,6 +52,8 @@ def read_by(read: Callable[[Any], str | None], wanted: str) -> Discriminator:
     return Discriminator(read, custom_error_type="kind", custom_error_message=f"must be {wanted}")
 
 
+MOST_BYTES = 100
+"""Length of a name in an error that a client chose."""
 A_TEXT, A_LIST = "[text]", "[list]"
 """Tags of a union: errors name no field by a name with brackets."""
 TEXT_OR_LIST = read_by(_text_or_list, "a text or a list")

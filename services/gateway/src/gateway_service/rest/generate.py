@@ -25,7 +25,7 @@ PATH = "/generate"
 class GenerateRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    model: str = Field(description='"name", "name@version" or "name:alias".')
+    model: Text = Field(description='"name", "name@version" or "name:alias".')
     prompt: Text = Field(description="The user's message.")
     max_tokens: Whole | None = Field(default=None, ge=1, le=MAX_INT32)
     temperature: Number | None = Field(default=None, ge=0, le=2)

@@ -5,6 +5,7 @@ import time
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ratchet_kit import ids, logs, metrics
+from ratchet_sessions.doors.errors import ANTHROPIC_PREFIX
 
 log = logs.get_logger(__name__)
 
@@ -12,6 +13,8 @@ _handled = metrics.counter("gateway_http_handled", "Requests answered", ("method
 _seconds = metrics.histogram("gateway_http_seconds", "Time to the end of the answer", ("method", "route"))
 
 REQUEST_ID = b"x-request-id"
+ANTHROPICS_ID = b"request-id"
+"""Where Anthropic's clients look for it."""
 METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
 
 
@@ -27,6 +30,7 @@ class RequestMiddleware:
             return
         sent = dict(scope["headers"]).get(REQUEST_ID, b"").decode("latin-1")
         request_id = ids.passed_on(sent) or ids.new_id("req")
+        names = (REQUEST_ID, ANTHROPICS_ID) if scope["path"].startswith(ANTHROPIC_PREFIX) else (REQUEST_ID,)
         start = time.perf_counter()
         status = 500
 
@@ -34,7 +38,8 @@ class RequestMiddleware:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [*message.get("headers", []), (REQUEST_ID, request_id.encode("latin-1"))]
+                ids_of_it = [(name, request_id.encode("latin-1")) for name in names]
+                message["headers"] = [*message.get("headers", []), *ids_of_it]
             await send(message)
 
         with logs.bound(request_id=request_id):

@@ -28,6 +28,7 @@ async def test_a_message() -> None:
     )
     assert [(block.type, block.text) for block in message.content] == [("text", "say hi to all")]
     assert (message.usage.input_tokens, message.usage.output_tokens) == (4, 4)
+    assert message._request_id.startswith("req_")
 
 
 async def test_what_ends_a_message() -> None:

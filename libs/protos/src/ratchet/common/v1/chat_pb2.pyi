@@ -129,7 +129,7 @@ class Tool(_message.Message):
     parameters: _builtins.str
     """JSON Schema of its arguments, which are a JSON object. Empty: any."""
     strict: _builtins.bool
-    """True: the arguments are sure to follow the schema. Absent: the parser decides."""
+    """True: the arguments are sure to follow the schema. Absent: where a call is required, the parser decides."""
     def __init__(
         self,
         *,

@@ -61,7 +61,8 @@ class Parsers:
         def make() -> "Parser":
             return parser(self._tokenizer, request.tools, chat_template_kwargs={}, model_config=self._model_config)
 
-        return AnswerReader(make().adjust_request(request), make, prompt.tools, opening)
+        is_held = json_schema is not None or (prompt.tools is not None and prompt.tools.hold)
+        return AnswerReader(make().adjust_request(request), make, prompt.tools, opening, is_held)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +85,12 @@ class AnswerReader:
         make: Callable[[], "Parser"],
         tools: Tools | None,
         opening: Sequence[int],
+        is_held: bool,
     ) -> None:
         """`request`: as the parser adjusted it. `opening`: as `Parsers.reader` has it, and no more of the prompt, in
-        which thoughts of earlier answers and texts of users end, too."""
+        which thoughts of earlier answers and texts of users end, too. `is_held`: a form or a call is asked for."""
         self._request = request
+        self._is_held = is_held
         self._parsers: defaultdict[int, Parser] = defaultdict(make)
         self._tools = tools
         self._opening = list(opening)
@@ -97,8 +100,9 @@ class AnswerReader:
 
     @property
     def structured_outputs(self) -> "StructuredOutputsParams | None":
-        """What vLLM holds the text to."""
-        return self._request.extract_structured_outputs()
+        """The form that the text is held to, where one is asked for. vLLM's parsers have one for each answer with one
+        call at most, and some (GLM's, Mistral's) for each with tools: tokens that it chose are no samples."""
+        return self._request.extract_structured_outputs() if self._is_held else None
 
     @property
     def skip_special_tokens(self) -> bool:
