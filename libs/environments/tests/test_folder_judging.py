@@ -3,6 +3,7 @@
 import asyncio
 import random
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,18 @@ async def test_judges_side_by_side_wait_for_one_another_where_there_is_room_for_
         async with served(target) as workspaces:
             judged = await asyncio.gather(*(judge(workspaces, folder, Work()) for _ in range(5)))
     assert [one.reward for one in judged] == [0.0] * 5
+
+
+async def test_folders_that_took_each_others_room_are_audited_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An attack's workspace waits for those of its judge. The node has room for one attack, and four begin."""
+    monkeypatch.setattr(workspaces_of_node, "_PATIENCE", timedelta(seconds=3))
+    paths = planted.make(tmp_path, 4)
+    with sandbox_service(workspace_bytes=str(3 * (768 << 20))) as target:
+        async with served(target) as workspaces:
+            found = await check_all(partial(audit, attacks=[BY_NAME["empty"]]), workspaces, paths, lambda *_: None)
+    assert all(one.holds for one in found), found
 
 
 async def test_attacks_run_to_their_end(sandbox_target: str, tmp_path: Path) -> None:

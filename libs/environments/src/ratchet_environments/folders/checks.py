@@ -11,7 +11,7 @@ from ratchet_environments.folders.folder import Judge, TaskFolder, read
 from ratchet_environments.folders.judging import Judged, declared, judge, solve, start
 from ratchet_environments.folders.work import removed_by
 from ratchet_environments.workspaces import Workspaces
-from ratchet_kit.errors import FailedPrecondition, InvalidArgument, RatchetError, Unimplemented
+from ratchet_kit.errors import FailedPrecondition, InvalidArgument, RatchetError, ResourceExhausted, Unimplemented
 
 _ATTACK_TIME = timedelta(seconds=60)
 
@@ -36,6 +36,8 @@ class Checked:
     wins: Sequence[Win] = ()
     unknown: bool = False
     """The platform failed: `fault` says nothing of the folder."""
+    crowded: bool = False
+    """And that for want of room, which folders that are checked side by side may have taken from each other."""
 
     @property
     def forgeable(self) -> bool:
@@ -81,16 +83,19 @@ async def check_all(
     paths: Sequence[Path],
     tell: Callable[[int, int], None],
 ) -> list[Checked]:
-    """In order. A folder that the platform fails for does not hold, and says so."""
+    """In order. A folder that the platform fails for does not hold, and says so. One that had no room is checked again,
+    alone: each of several may hold what another waits for."""
 
     async def one(path: Path) -> Checked:
         try:
             return await do(workspaces, path)
         except RatchetError as error:
             how = "lacks what it needs" if isinstance(error, Unimplemented) else "failed"
-            return Checked(path, fault=f"the sandbox {how}, and nothing is known: {error.message}", unknown=True)
+            fault = f"the sandbox {how}, and nothing is known: {error.message}"
+            return Checked(path, fault=fault, unknown=True, crowded=isinstance(error, ResourceExhausted))
 
-    return await each(one, paths, tell, at_once=4)
+    found = await each(one, paths, tell, at_once=4)
+    return [await one(checked.path) if checked.crowded and len(paths) > 1 else checked for checked in found]
 
 
 def _checked(oracle: _Oracle, path: Path) -> Checked:
