@@ -238,6 +238,12 @@ def test_links_that_lead_out_are_left_out(folder: Path, link: str) -> None:
     assert not work.clean(read(folder), packed({"app/link": File(link=link)})).files
 
 
+def test_an_index_of_git_is_no_link(folder: Path) -> None:
+    """To one whose marks stay: such as lie under another name."""
+    given = {"app/.git/index": File(link="../marked"), "app/marked": File(b"x")}
+    assert set(work.clean(read(folder), packed(given)).files) == {"app/marked"}
+
+
 def test_links_that_stay_are_taken(folder: Path) -> None:
     given = {"app/a/link": File(link="../b"), "app/b": File(b"x")}
     assert work.clean(read(folder), packed(given)).files == given

@@ -1,7 +1,6 @@
 """The declared files of an agent, without what would act by itself where they are judged."""
 
 from collections.abc import Collection, Iterable
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -82,11 +81,8 @@ def clean(folder: TaskFolder, tar: bytes) -> Work:
             continue
         if artifact is None or (file.link and not _stays(path, file.link, artifact.path)):
             continue
-        if dirname(path) in repositories and basename(path) == "index":
-            with suppress(InvalidArgument):
-                kept[path] = replace(file, content=without_marks(file.content))
-        elif not _acts_by_itself(path, repositories):
-            kept[path] = file
+        if (harmless := _harmless(path, file, repositories)) is not None:
+            kept[path] = harmless
         elif dirname(path) in repositories and basename(path) == "config" and not (file.link or folder.has_image):
             kept[path] = File(_GIT_CONFIG.format("false" if path.endswith("/.git/config") else "true").encode())
     of_task = [path for path in folder.environment if _artifact(folder.artifacts, path)]
@@ -107,16 +103,21 @@ def _declared(folder: TaskFolder, files: Tree, folders: Iterable[str]) -> Work:
 def inert(files: Tree) -> dict[str, File]:
     """Without links, and what would act by itself where it is copied to."""
     repositories = _repositories(files)
-    found: dict[str, File] = {}
-    for path, file in files.items():
-        if file.link or _acts_by_itself(path, repositories):
-            continue
-        if dirname(path) in repositories and basename(path) == "index":
-            with suppress(InvalidArgument):
-                found[path] = replace(file, content=without_marks(file.content))
-        else:
-            found[path] = file
-    return found
+    found = {path: _harmless(path, file, repositories) for path, file in files.items() if not file.link}
+    return {path: file for path, file in found.items() if file is not None}
+
+
+def _harmless(path: str, file: File, repositories: Collection[str]) -> File | None:
+    """The file, an index of git without its marks. None for one that acts by itself, and an index that is a link or
+    can't be read."""
+    if _acts_by_itself(path, repositories):
+        return None
+    if dirname(path) in repositories and basename(path) == "index":
+        try:
+            return replace(file, content=without_marks(file.content))
+        except InvalidArgument:
+            return None
+    return file
 
 
 def _repositories(paths: Iterable[str]) -> set[str]:
